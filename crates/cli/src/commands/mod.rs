@@ -1,0 +1,7 @@
+//! One module per command. Each takes its arguments and returns the exit code.
+
+pub mod convert;
+pub mod convert_batch;
+pub mod fingerprint;
+pub mod fold;
+pub mod serve;

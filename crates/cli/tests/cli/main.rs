@@ -1,0 +1,9 @@
+//! The program as a user runs it: arguments in, JSON and an exit code out.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
+
+mod batch;
+mod convert;
+mod fingerprint;
+mod fold;
+mod support;
+mod usage;

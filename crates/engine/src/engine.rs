@@ -1,0 +1,163 @@
+//! [`Engine`]: the state that all turns share, and reads of operations.
+
+use crate::cursor::{self, ResumeCursor};
+use crate::live::{Live, Publishers, Subscription};
+use crate::ports::{Clock, IdSource};
+use crate::principal::Principal;
+use std::sync::Arc;
+use throughline_format::{ErrorCategory, UnifiedError, UnifiedId, UnifiedOperation, UnifiedResultV2};
+use throughline_protocols::SyntheticSealer;
+use throughline_store::{HashPurpose, UnifiedStateStore, Vault};
+
+/// Bounds of the engine (architecture.md, Limits).
+#[derive(Clone, Copy, Debug)]
+pub struct EngineLimits {
+    /// Recent events that an operation keeps in memory.
+    pub ring_events: usize,
+    /// Bytes of them.
+    pub ring_bytes: usize,
+    /// Operations that run at one time.
+    pub concurrent_operations: usize,
+    /// Items of one request.
+    pub items_per_request: usize,
+    /// Tools of one request.
+    pub tools_per_request: usize,
+    /// Bytes of an unstreamed answer.
+    pub answer_bytes: usize,
+}
+
+impl Default for EngineLimits {
+    fn default() -> Self {
+        Self {
+            ring_events: 4_096,
+            ring_bytes: 4 * 1024 * 1024,
+            concurrent_operations: 256,
+            items_per_request: 20_000,
+            tools_per_request: 1_024,
+            answer_bytes: 32 * 1024 * 1024,
+        }
+    }
+}
+
+/// Everything an engine is built from.
+pub struct EngineConfig {
+    /// The store.
+    pub store: Arc<dyn UnifiedStateStore>,
+    /// Keys for sealing, hashing and cursors.
+    pub vault: Arc<Vault>,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// IDs.
+    pub ids: Arc<dyn IdSource>,
+    /// Bounds.
+    pub limits: EngineLimits,
+}
+
+/// Runs operations and hands out their events.
+pub struct Engine {
+    pub(crate) store: Arc<dyn UnifiedStateStore>,
+    pub(crate) vault: Arc<Vault>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) ids: Arc<dyn IdSource>,
+    pub(crate) limits: EngineLimits,
+    pub(crate) publishers: Publishers,
+    pub(crate) synthetic: SyntheticSealer,
+    pub(crate) lineage_key: zeroize::Zeroizing<[u8; 32]>,
+    pub(crate) stopping: std::sync::atomic::AtomicBool,
+}
+
+impl Engine {
+    /// An engine over a store.
+    ///
+    /// # Errors
+    /// When the vault cannot derive its keys.
+    pub fn new(config: EngineConfig) -> Result<Arc<Self>, UnifiedError> {
+        let seed = config.vault.keyed_hash(HashPurpose::SyntheticSignature, b"synthetic-signature-key@1").map_err(|e| e.to_unified())?;
+        let lineage_key = config.vault.lineage_key().map_err(|e| e.to_unified())?;
+        Ok(Arc::new(Self {
+            store: config.store,
+            vault: config.vault,
+            clock: config.clock,
+            ids: config.ids,
+            limits: config.limits,
+            publishers: Publishers::default(),
+            synthetic: SyntheticSealer::new(*seed.as_bytes()),
+            lineage_key,
+            stopping: std::sync::atomic::AtomicBool::new(false),
+        }))
+    }
+
+    /// Number of operations that run.
+    pub fn running(&self) -> usize {
+        self.publishers.len()
+    }
+
+    /// The operation, when the principal may see it.
+    ///
+    /// # Errors
+    /// `not-found.resource` when it is absent or somebody else's: the two look alike.
+    pub async fn operation(&self, principal: &Principal, id: &UnifiedId) -> Result<UnifiedOperation, UnifiedError> {
+        let reference = principal.reference(&self.vault)?;
+        match self.store.operation(id).await.map_err(|e| e.to_unified())? {
+            Some(operation) if operation.principal_ref == reference => Ok(operation),
+            _ => Err(not_found("operation")),
+        }
+    }
+
+    /// The result of an operation, once it has ended.
+    ///
+    /// # Errors
+    /// As [`Self::operation`].
+    pub async fn result(&self, principal: &Principal, id: &UnifiedId) -> Result<Option<UnifiedResultV2>, UnifiedError> {
+        self.operation(principal, id).await?;
+        self.store.result(id).await.map_err(|e| e.to_unified())
+    }
+
+    /// Attaches a subscriber after a sequence. It writes nothing.
+    ///
+    /// # Errors
+    /// `not-found.resource`, or `conflict.cursor-ahead` when `after` lies beyond the committed head.
+    pub async fn subscribe(&self, principal: &Principal, operation_id: &UnifiedId, after: u64) -> Result<Subscription, UnifiedError> {
+        self.operation(principal, operation_id).await?;
+        // The publisher is looked up before the head is read: whatever it commits later wakes the subscriber.
+        let live = self.publishers.get(operation_id);
+        let head = self.store.last_sequence(operation_id).await.map_err(|e| e.to_unified())?;
+        if after > head {
+            return Err(UnifiedError::new(ErrorCategory::Conflict, "cursor-ahead", format!("the operation has {head} events; attach after one of them")));
+        }
+        Ok(self.attach(operation_id.clone(), live, after))
+    }
+
+    pub(crate) fn attach(&self, operation_id: UnifiedId, live: Option<Arc<Live>>, after: u64) -> Subscription {
+        Subscription::new(Arc::clone(&self.store), operation_id, live, after)
+    }
+
+    /// A cursor after an event.
+    ///
+    /// # Errors
+    /// When the vault has no key.
+    pub fn cursor(&self, principal: &Principal, conversation_id: &UnifiedId, operation_id: &UnifiedId, after: u64) -> Result<String, UnifiedError> {
+        let meta = self.store.meta();
+        let cursor = ResumeCursor {
+            conversation_id: conversation_id.clone(),
+            operation_id: operation_id.clone(),
+            after_sequence: after,
+            epoch: meta.epoch,
+            expires_at: self.clock.now().plus_millis(i64::from(meta.retention_days.max(1)) * 86_400_000),
+        };
+        cursor::seal(&self.vault, principal, &cursor)
+    }
+
+    /// The sequence of a cursor of this principal and operation.
+    ///
+    /// # Errors
+    /// `invalid-request.cursor`, with one text for every cause.
+    pub fn read_cursor(&self, principal: &Principal, operation_id: &UnifiedId, text: &str) -> Result<u64, UnifiedError> {
+        let cursor = cursor::open(&self.vault, principal, self.clock.now(), text)?;
+        if cursor.operation_id == *operation_id { Ok(cursor.after_sequence) } else { Err(cursor::invalid()) }
+    }
+}
+
+pub(crate) fn not_found(what: &str) -> UnifiedError {
+    UnifiedError::new(ErrorCategory::NotFound, "resource", format!("there is no such {what}"))
+}

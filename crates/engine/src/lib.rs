@@ -1,0 +1,35 @@
+//! Operations, live streams, lineage and recovery.
+//!
+//! What it does: takes a client's request, finds its conversation, projects the history to a target, sends it, commits
+//! what comes back as events, and lets any number of subscribers read them. What it never does: HTTP, SQL, reading a clock
+//! or making IDs by itself (both are [`ports`]), or handing private state to anybody but its owner.
+//!
+//! Where to start reading: [`turn`] (one turn up to the upstream call), `producer` (from the call to the terminal commit),
+//! [`live`] (how subscribers read), [`lineage`] (how a stateless client finds its conversation).
+
+#![forbid(unsafe_code)]
+
+mod cancel;
+mod claims;
+pub mod cursor;
+mod engine;
+pub mod lineage;
+pub mod live;
+mod opening;
+pub mod owner;
+pub mod ports;
+mod principal;
+mod private;
+mod producer;
+mod projector;
+mod recovery;
+mod splice;
+mod terminal;
+pub mod turn;
+
+pub use cancel::CancelOutcome;
+pub use engine::{Engine, EngineConfig, EngineLimits};
+pub use live::{Delivery, Subscription};
+pub use principal::Principal;
+pub use recovery::RecoveryReport;
+pub use turn::{Turn, TurnError, TurnRequest};

@@ -1,0 +1,14 @@
+//! How a stateless client's full history finds its conversation.
+//!
+//! A history becomes a list of atoms ([`atoms`]): what every client echoes back the same, whatever its protocol. A chain of
+//! hashes over them, rooted in the authenticated principal ([`chain`]), is looked up from its end. A match counts only where
+//! an answer was delivered by this gateway (evidence); then [`place`] decides what is new and whether it is appended at the
+//! head or forks a branch.
+
+pub mod atoms;
+pub mod chain;
+pub(crate) mod find;
+pub mod place;
+
+/// Version of the rule. A change of the rule rebuilds links from the journal and never mixes two rules.
+pub const LINEAGE_VERSION: u32 = 1;

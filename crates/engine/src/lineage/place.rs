@@ -1,0 +1,168 @@
+//! Where a request belongs on a branch, once its deepest evidence is known.
+//!
+//! Everything after the evidence is walked along the branch and reused while it is equal, so asking again adds an answer
+//! and not a copy of the question. The first difference, or an answer on the branch that the client did not send, forks.
+
+use super::atoms::{Atom, atoms};
+use throughline_format::item::{Placement, Role, UnifiedItemBody};
+use throughline_format::provenance::ItemOrigin;
+use throughline_format::{UnifiedId, UnifiedItem};
+
+/// Where new items go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Index of the last item of the branch path that the request shares; `None` = nothing is shared.
+    pub shared_through: Option<usize>,
+    /// Indexes of the request's items that are new, in order.
+    pub new_items: Vec<usize>,
+    /// Whether the branch goes on after the shared items, so that a fork is needed.
+    pub forks: bool,
+}
+
+impl Place {
+    /// A request that shares nothing.
+    pub fn fresh(request: &[UnifiedItem]) -> Self {
+        Self { shared_through: None, new_items: (0..request.len()).collect(), forks: false }
+    }
+}
+
+/// Places a request whose evidence ends at `request_item` of the request and `path_item` of the branch path.
+pub fn after_evidence(request: &[UnifiedItem], request_item: usize, path: &[UnifiedItem], path_item: usize, same_call: &dyn Fn(&str, &str) -> bool) -> Place {
+    // What still belongs to the answer (reasoning, hosted calls) is on the branch already.
+    let mut at = request_item + 1;
+    while request.get(at).is_some_and(belongs_to_answer) {
+        at += 1;
+    }
+    walk(request, at, path, path_item + 1, Some(path_item), same_call)
+}
+
+/// Places a request whose conversation the client named: by equal atoms from the root, without evidence.
+///
+/// A request that shares nothing with the branch is taken as what is new.
+pub fn in_named_conversation(request: &[UnifiedItem], path: &[UnifiedItem], same_call: &dyn Fn(&str, &str) -> bool) -> Place {
+    let (asked, known) = (atoms(request), atoms(path));
+    let common = asked.iter().zip(&known).take_while(|(a, b)| a.canonical == b.canonical).count();
+    let last_answer = |list: &[Atom]| list.get(..common).unwrap_or_default().iter().rposition(Atom::is_answer);
+    match (last_answer(&asked).and_then(|i| asked.get(i)), last_answer(&known).and_then(|i| known.get(i))) {
+        (Some(a), Some(b)) => after_evidence(request, a.item, path, end_of_answer(path, b.item), same_call),
+        _ if common > 0 => walk(request, 0, path, 0, None, same_call),
+        _ => Place {
+            shared_through: path.len().checked_sub(1),
+            new_items: (0..request.len()).filter(|i| request.get(*i).is_some_and(|item| !item.is_instructions())).collect(),
+            forks: false,
+        },
+    }
+}
+
+/// The last item of the answer that `item` belongs to.
+fn end_of_answer(path: &[UnifiedItem], item: usize) -> usize {
+    let mut end = item;
+    while path.get(end + 1).is_some_and(|next| belongs_to_answer(next) && !has_atoms(next)) {
+        end += 1;
+    }
+    end
+}
+
+fn walk(request: &[UnifiedItem], mut at: usize, path: &[UnifiedItem], mut on: usize, mut shared: Option<usize>, same_call: &dyn Fn(&str, &str) -> bool) -> Place {
+    loop {
+        while request.get(at).is_some_and(UnifiedItem::is_instructions) {
+            at += 1;
+        }
+        while path.get(on).is_some_and(is_beside_history) {
+            on += 1;
+        }
+        let (Some(asked), Some(known)) = (request.get(at), path.get(on)) else { break };
+        if is_result(asked) && is_result(known) {
+            // Results of parallel calls may come in another order.
+            let (run, stored) = (run_of_results(request, at), run_of_results(path, on));
+            if !same_results(run, stored, same_call) {
+                break;
+            }
+            at += run.len();
+            on += stored.len();
+        } else if same_item(asked, known) {
+            at += 1;
+            on += 1;
+        } else {
+            break;
+        }
+        shared = Some(on - 1);
+    }
+    let new_items = (at..request.len()).filter(|i| request.get(*i).is_some_and(|item| !item.is_instructions())).collect();
+    let forks = path.get(on..).unwrap_or_default().iter().any(|item| !is_beside_history(item));
+    // At the head, items beside history (a switch, an error) stay before what is new.
+    let shared_through = if forks { shared } else { path.len().checked_sub(1) };
+    Place { shared_through, new_items, forks }
+}
+
+fn belongs_to_answer(item: &UnifiedItem) -> bool {
+    match &item.body {
+        UnifiedItemBody::Message(_) => item.role == Some(Role::Assistant),
+        UnifiedItemBody::ToolResult(_) | UnifiedItemBody::ApprovalResponse(_) | UnifiedItemBody::ComputerActionResult(_) => false,
+        _ => true,
+    }
+}
+
+fn has_atoms(item: &UnifiedItem) -> bool {
+    !atoms(std::slice::from_ref(item)).is_empty()
+}
+
+/// Engine items and instructions: on the branch, but not something that a client sends back in place.
+fn is_beside_history(item: &UnifiedItem) -> bool {
+    let by_engine = item.provenance.origin == ItemOrigin::Engine;
+    by_engine && !matches!(item.body, UnifiedItemBody::Message(_) | UnifiedItemBody::ToolResult(_)) || item.is_instructions()
+}
+
+fn is_result(item: &UnifiedItem) -> bool {
+    matches!(item.body, UnifiedItemBody::ToolResult(_))
+}
+
+fn run_of_results(items: &[UnifiedItem], from: usize) -> &[UnifiedItem] {
+    let tail = items.get(from..).unwrap_or_default();
+    let length = tail.iter().take_while(|item| is_result(item)).count();
+    tail.get(..length).unwrap_or_default()
+}
+
+fn same_results(asked: &[UnifiedItem], known: &[UnifiedItem], same_call: &dyn Fn(&str, &str) -> bool) -> bool {
+    asked.len() == known.len()
+        && asked.iter().all(|a| known.iter().any(|k| a.call_id().zip(k.call_id()).is_some_and(|(x, y)| same_call(x, y)) && same_content(a, k)))
+}
+
+fn same_item(asked: &UnifiedItem, known: &UnifiedItem) -> bool {
+    match (&asked.body, &known.body) {
+        (UnifiedItemBody::Message(a), UnifiedItemBody::Message(k)) => {
+            let inline = |p: Option<Placement>| p.is_none_or(|p| p == Placement::Inline);
+            asked.role == known.role && inline(a.placement) == inline(k.placement) && same_content(asked, known)
+        }
+        _ => false,
+    }
+}
+
+/// Equal media and equal texts up to white space and borders of parts.
+fn same_content(a: &UnifiedItem, b: &UnifiedItem) -> bool {
+    let text = |item: &UnifiedItem| -> String {
+        item.parts().iter().filter_map(|part| part.as_text()).flat_map(str::chars).filter(|c| !c.is_whitespace()).collect()
+    };
+    let media = |item: &UnifiedItem| item.parts().iter().filter(|part| part.as_text().is_none()).count();
+    text(a) == text(b) && media(a) == media(b)
+}
+
+/// Whether the request's instructions differ from the newest ones of the branch, compared block by block.
+pub fn instructions_changed(request: &[UnifiedItem], path: &[UnifiedItem]) -> bool {
+    let asked: Vec<&UnifiedItem> = request.iter().filter(|i| i.is_instructions()).collect();
+    let known = newest_instructions(path);
+    asked.len() != known.len() || asked.iter().zip(known).any(|(a, k)| a.role != k.role || !same_content(a, k))
+}
+
+/// The newest run of instructions on a path.
+pub fn newest_instructions(path: &[UnifiedItem]) -> &[UnifiedItem] {
+    let Some(last) = path.iter().rposition(UnifiedItem::is_instructions) else { return &[] };
+    let head = path.get(..=last).unwrap_or_default();
+    let length = head.iter().rev().take_while(|i| i.is_instructions()).count();
+    head.get(head.len() - length..).unwrap_or_default()
+}
+
+/// Index of an item on a path.
+pub fn index_of(path: &[UnifiedItem], item_id: &UnifiedId) -> Option<usize> {
+    path.iter().rposition(|item| item.id == *item_id)
+}

@@ -1,0 +1,255 @@
+//! The opening of an operation: everything that is committed before anything is sent.
+
+use crate::claims::Claims;
+use crate::engine::Engine;
+use crate::lineage::LINEAGE_VERSION;
+use crate::lineage::find::Found;
+use crate::ports::{IdKind, Target};
+use crate::private;
+use crate::producer::Seat;
+use crate::turn::Prepared;
+use bytes::Bytes;
+use std::borrow::Cow;
+use throughline_format::conversation::LeasePurpose;
+use throughline_format::event::{OperationChanged, OperationCreated};
+use throughline_format::item::{ItemStatus, ProviderSwitchItem, SwitchReason, UnifiedItemBody, Visibility};
+use throughline_format::operation::{Cancellation, CleanupLease};
+use throughline_format::provenance::ItemOrigin;
+use throughline_format::{
+    ErrorCategory, EventBody, EventDraft, Fold, OperationState, SchemaVersion, UnifiedAttribution, UnifiedBranch, UnifiedConversation, UnifiedError, UnifiedEventV2,
+    UnifiedId, UnifiedItem, UnifiedItemBase, UnifiedItemProvenance, UnifiedLease, UnifiedOperation, fingerprint,
+};
+use throughline_protocols::DecodedRequest;
+use throughline_store::{LineageRow, WriteBatch, WriteOp};
+
+/// How long the lease of a running operation keeps its conversation.
+const LEASE_MILLIS: i64 = 24 * 3_600_000;
+
+/// Everything that the opening commit writes.
+pub(crate) struct Opening {
+    pub(crate) conversation_id: UnifiedId,
+    pub(crate) branch_id: UnifiedId,
+    new_conversation: Option<UnifiedConversation>,
+    new_branch: Option<UnifiedBranch>,
+    expected_head: Option<UnifiedId>,
+    head_sequence: u64,
+    pub(crate) new_items: Vec<UnifiedItem>,
+    pub(crate) operation: UnifiedOperation,
+    requested_model: String,
+}
+
+impl Opening {
+    pub(crate) fn new(engine: &Engine, prepared: &Prepared, found: &Found, target: &Target, claims: &Claims) -> Result<Self, UnifiedError> {
+        let now = prepared.now;
+        let conversation_id = found.home.as_ref().map_or_else(|| engine.ids.next(IdKind::Conversation), |(c, _)| c.conversation_id.clone());
+        let shared = found.path.last();
+        let branch_id = match &found.home {
+            Some((_, branch)) if !found.place.forks => branch.branch_id.clone(),
+            _ => engine.ids.next(IdKind::Branch),
+        };
+        let new_branch = (found.home.is_none() || found.place.forks).then(|| UnifiedBranch {
+            branch_id: branch_id.clone(),
+            conversation_id: conversation_id.clone(),
+            parent_branch_id: shared.and(found.home.as_ref()).map(|(_, b)| b.branch_id.clone()),
+            fork_item_id: shared.map(|i| i.id.clone()),
+            head_item_id: shared.map(|i| i.id.clone()),
+            head_sequence: shared.map_or(0, |i| i.sequence),
+            created_at: now,
+        });
+        let new_conversation = found.home.is_none().then(|| UnifiedConversation {
+            conversation_id: conversation_id.clone(),
+            default_branch_id: branch_id.clone(),
+            created_at: now,
+            last_updated_at: now,
+            principal_ref: prepared.principal_ref.clone(),
+            title: None,
+            metadata: None,
+        });
+        let new_items = new_items(prepared, found, target, claims, &conversation_id, &branch_id);
+        let operation = UnifiedOperation {
+            schema_version: SchemaVersion,
+            operation_id: prepared.operation_id.clone(),
+            conversation_id: conversation_id.clone(),
+            state: OperationState::Running,
+            owner: Some(target.owner.clone()),
+            principal_ref: prepared.principal_ref.clone(),
+            source_branch_id: branch_id.clone(),
+            source_head_item_id: shared.map(|i| i.id.clone()),
+            input_item_ids: new_items.iter().map(|i| i.id.clone()).collect(),
+            provider_job: None,
+            polling: None,
+            webhook: None,
+            cancellation: Cancellation::BestEffort,
+            cancel_requested_at: None,
+            idempotency_key_hash: None,
+            request_fingerprint: fingerprint(&prepared.decoded.unified).map_err(|e| UnifiedError::new(ErrorCategory::InvalidRequest, "invalid-value", e.to_string()))?,
+            result_id: None,
+            error: None,
+            portability: None,
+            loss: None,
+            created_at: now,
+            started_at: Some(now),
+            updated_at: now,
+            ended_at: None,
+            deadline: None,
+            cleanup_lease: Some(CleanupLease { lease_id: engine.ids.next(IdKind::Lease), expires_at: now.plus_millis(LEASE_MILLIS) }),
+            last_sequence: 0,
+        };
+        Ok(Self {
+            conversation_id,
+            branch_id,
+            new_conversation,
+            new_branch,
+            expected_head: shared.map(|i| i.id.clone()),
+            head_sequence: shared.map_or(0, |i| i.sequence),
+            new_items,
+            operation,
+            requested_model: prepared.decoded.unified.model.requested.clone(),
+        })
+    }
+
+    /// `operation.created` and `operation.running`, stamped, with an empty fold for them.
+    pub(crate) fn first_events(&self, target: &Target) -> (Fold, Vec<(UnifiedEventV2, Bytes)>) {
+        let id = &self.operation.operation_id;
+        let created = EventBody::OperationCreated(OperationCreated {
+            source_branch_id: self.branch_id.clone(),
+            source_head_item_id: self.operation.source_head_item_id.clone(),
+            target: target.codec.profile(),
+            requested_model: Some(self.requested_model.clone()),
+            background: None,
+        });
+        let bodies = [created, EventBody::OperationRunning(OperationChanged::default())];
+        let events = bodies.into_iter().zip(1..).map(|(body, sequence)| {
+            let event = EventDraft::new(body).stamp(id, sequence, self.operation.created_at);
+            let bytes = Bytes::from(serde_json::to_vec(&event).unwrap_or_default());
+            (event, bytes)
+        });
+        (Fold::new(id.clone()), events.collect())
+    }
+
+    pub(crate) fn batch(&self, engine: &Engine, prepared: &Prepared, found: &Found, claims: &Claims, events: &[(UnifiedEventV2, Bytes)]) -> Result<WriteBatch, UnifiedError> {
+        let now = prepared.now;
+        let mut batch = WriteBatch::new(now, self.conversation_id.clone());
+        batch.ops.extend(self.new_conversation.clone().map(WriteOp::CreateConversation));
+        batch.ops.extend(self.new_branch.clone().map(WriteOp::CreateBranch));
+        batch.push(WriteOp::AppendItems { branch_id: self.branch_id.clone(), expected_head: self.expected_head.clone(), items: self.new_items.clone() });
+        batch.push(WriteOp::PutOperation(self.operation.clone()));
+        if let Some(lease) = &self.operation.cleanup_lease {
+            batch.push(WriteOp::AcquireLease(UnifiedLease {
+                lease_id: lease.lease_id.clone(),
+                holder: self.operation.operation_id.to_string(),
+                purpose: LeasePurpose::Operation,
+                conversation_id: self.conversation_id.clone(),
+                expires_at: lease.expires_at,
+            }));
+        }
+        batch.push(WriteOp::AppendEvents { operation_id: self.operation.operation_id.clone(), first_sequence: 1, events: events.iter().map(|(_, bytes)| bytes.clone()).collect() });
+        let inbound = prepared.turn.codec.profile().family;
+        for (side, owned_by_target) in &claims.stored {
+            let owner = match (&self.operation.owner, owned_by_target) {
+                (Some(owner), true) => owner.clone(),
+                _ => private::client_owner(inbound.clone()),
+            };
+            batch.push(WriteOp::PutResource(Box::new(private::seal(&engine.vault, side, &self.conversation_id, &owner, now)?)));
+        }
+        let items = &prepared.decoded.unified.conversation.items;
+        let rows: Vec<LineageRow> = found
+            .user_links
+            .iter()
+            .filter_map(|(item, link)| items.get(*item).map(|i| (i, link)))
+            .map(|(item, link)| LineageRow {
+                principal_ref: prepared.principal_ref.clone(),
+                link: link.hash,
+                lineage_version: LINEAGE_VERSION,
+                conversation_id: self.conversation_id.clone(),
+                branch_id: self.branch_id.clone(),
+                item_id: item.id.clone(),
+                ordinal: link.ordinal,
+                evidence: false,
+                created_at: now,
+            })
+            .collect();
+        if !rows.is_empty() {
+            batch.push(WriteOp::PutLineage(rows));
+        }
+        Ok(batch)
+    }
+
+    pub(crate) fn seat(&self, decoded: &DecodedRequest) -> Seat {
+        Seat {
+            conversation_id: self.conversation_id.clone(),
+            branch_id: self.branch_id.clone(),
+            // The switch item, when there is one, took the ordinal after the request's items.
+            first_item: decoded.unified.conversation.items.len() as u64 + 1,
+            next_sequence: self.head_sequence + self.new_items.len() as u64 + 1,
+            last_item: self.new_items.last().map(|i| i.id.clone()).or_else(|| self.expected_head.clone()),
+        }
+    }
+}
+
+/// The items that the request adds, as the journal keeps them.
+fn new_items(prepared: &Prepared, found: &Found, target: &Target, claims: &Claims, conversation_id: &UnifiedId, branch_id: &UnifiedId) -> Vec<UnifiedItem> {
+    let asked = &prepared.decoded.unified.conversation.items;
+    let calls: Vec<&str> = found.path.iter().chain(asked).filter(|i| matches!(i.body, UnifiedItemBody::ToolCall(_))).filter_map(UnifiedItem::call_id).collect();
+    let mut items = Vec::new();
+    items.extend(switch_item(prepared, found, target));
+    for item in found.place.new_items.iter().filter_map(|i| asked.get(*i)) {
+        let mut item = item.clone();
+        private::retain_references(&mut item, &mut |reference| {
+            if let Some(stored) = claims.renamed.get(&reference.resource_id) {
+                reference.resource_id = stored.clone();
+            }
+            !claims.dropped.contains(&reference.resource_id)
+        });
+        if let UnifiedItemBody::ToolResult(result) = &mut item.body
+            && !calls.contains(&result.call_id.as_str())
+            && let Some(original) = calls.iter().find(|call| prepared.turn.codec.wire_call_id(call) == Cow::Borrowed(result.call_id.as_str()))
+        {
+            result.call_id = (*original).to_owned();
+        }
+        items.push(item);
+    }
+    let (mut sequence, mut parent) = (found.path.last().map_or(0, |i| i.sequence), found.path.last().map(|i| i.id.clone()));
+    for item in &mut items {
+        sequence += 1;
+        item.base.conversation_id = conversation_id.clone();
+        item.base.branch_id = branch_id.clone();
+        item.base.sequence = sequence;
+        item.base.parent_id = parent.replace(item.base.id.clone());
+    }
+    items
+}
+
+/// An item that tells of a change of provider, when the last answer came from another one.
+fn switch_item(prepared: &Prepared, found: &Found, target: &Target) -> Option<UnifiedItem> {
+    let last = found.path.iter().rev().find(|i| i.provenance.origin == ItemOrigin::Provider)?;
+    let from_profile = last.provenance.profile.clone()?;
+    let to_profile = target.codec.profile();
+    let same = from_profile.family == to_profile.family && last.provenance.attribution.model_provider == target.model_provider;
+    if same {
+        return None;
+    }
+    Some(UnifiedItem {
+        base: UnifiedItemBase {
+            id: prepared.operation_id.item(prepared.decoded.unified.conversation.items.len() as u64),
+            conversation_id: UnifiedId::pending(),
+            branch_id: UnifiedId::pending(),
+            sequence: 1,
+            parent_id: None,
+            created_at: prepared.now,
+            role: None,
+            visibility: Visibility::Client,
+            status: ItemStatus::Completed,
+            provenance: UnifiedItemProvenance { operation_id: Some(prepared.operation_id.clone()), ..UnifiedItemProvenance::of(ItemOrigin::Engine) },
+            cache: None,
+            provider_data: None,
+        },
+        body: UnifiedItemBody::ProviderSwitch(ProviderSwitchItem {
+            from: Some(last.provenance.attribution.clone()),
+            to: UnifiedAttribution { provider: None, model_provider: target.model_provider.clone(), model: Some(target.model.clone()) },
+            from_profile: Some(from_profile),
+            to_profile,
+            reason: SwitchReason::Client,
+        }),
+    })
+}

@@ -1,0 +1,118 @@
+//! What the engine needs from outside: time, IDs, a way upstream, and a choice of target.
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use futures_util::stream::BoxStream;
+use std::sync::Arc;
+use throughline_format::{ProtocolFamily, Timestamp, UnifiedError, UnifiedId, UnifiedRequirement, UnifiedResourceOwner};
+use throughline_protocols::{Capabilities, Codec, Feature};
+
+/// The only source of time. Only the binary implements it with a real clock.
+pub trait Clock: Send + Sync {
+    /// Now.
+    fn now(&self) -> Timestamp;
+}
+
+/// What an ID names; the prefix of its text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IdKind {
+    /// `conv_`
+    Conversation,
+    /// `br_`
+    Branch,
+    /// `op_`
+    Operation,
+    /// `req_`
+    Request,
+    /// `ckpt_`
+    Checkpoint,
+    /// `lease_`
+    Lease,
+}
+
+impl IdKind {
+    /// The prefix.
+    pub const fn prefix(self) -> &'static str {
+        match self {
+            Self::Conversation => "conv_",
+            Self::Branch => "br_",
+            Self::Operation => "op_",
+            Self::Request => "req_",
+            Self::Checkpoint => "ckpt_",
+            Self::Lease => "lease_",
+        }
+    }
+}
+
+/// The only source of IDs that are not derived.
+pub trait IdSource: Send + Sync {
+    /// A new ID.
+    fn next(&self, kind: IdKind) -> UnifiedId;
+}
+
+/// One request to a provider: bytes of its wire and what the driver needs to send them. Never a record.
+#[derive(Debug)]
+pub struct UpstreamCall {
+    /// Operation, for logs.
+    pub operation_id: UnifiedId,
+    /// Our request ID.
+    pub request_id: UnifiedId,
+    /// Model, for protocols whose URL carries it.
+    pub model: String,
+    /// The body.
+    pub body: Bytes,
+    /// Whether the body asks for a stream.
+    pub stream: bool,
+    /// Client headers; the driver's allowlist decides which of them go on.
+    pub client_headers: Vec<(String, String)>,
+}
+
+/// A provider's answer, status 2xx. Anything else is an error of [`Upstream::call`].
+pub struct UpstreamReply {
+    /// Whether the body is an event stream.
+    pub is_stream: bool,
+    /// The provider's trace ID.
+    pub provider_request_id: Option<String>,
+    /// The body as it arrives; a broken connection is an error element. Dropping it closes the connection.
+    pub body: BoxStream<'static, Result<Bytes, UnifiedError>>,
+}
+
+/// A driver for one provider account.
+pub trait Upstream: Send + Sync {
+    /// Sends a request. Retries that are safe happen inside; dropping the future cancels.
+    fn call(&self, call: UpstreamCall) -> BoxFuture<'static, Result<UpstreamReply, UnifiedError>>;
+}
+
+/// Where a turn goes.
+#[derive(Clone)]
+pub struct Target {
+    /// Name of the provider in the configuration.
+    pub provider: String,
+    /// Its protocol.
+    pub codec: Arc<dyn Codec>,
+    /// Whose private state it makes and may see.
+    pub owner: UnifiedResourceOwner,
+    /// Model name sent upstream.
+    pub model: String,
+    /// Vendor of the model, when the configuration tells it.
+    pub model_provider: Option<String>,
+    /// The driver.
+    pub upstream: Arc<dyn Upstream>,
+    /// What the target can express, overrides applied.
+    pub capabilities: Capabilities,
+    /// Requirement strengths that the route sets.
+    pub requirements: Vec<(Feature, UnifiedRequirement)>,
+    /// Dialect to write.
+    pub dialect: Option<String>,
+    /// Whether state that clients present counts as this owner's (`client_state = "same-account"`).
+    pub client_state_is_ours: bool,
+}
+
+/// Chooses the target of a turn.
+pub trait Router: Send + Sync {
+    /// Targets in the order in which they are tried; later ones are fallbacks before the first byte.
+    ///
+    /// # Errors
+    /// `not-found.model` when no route matches.
+    fn route(&self, inbound: &ProtocolFamily, model: &str) -> Result<Vec<Target>, UnifiedError>;
+}

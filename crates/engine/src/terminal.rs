@@ -1,0 +1,239 @@
+//! The end of an operation: which events close it, and the one transaction that commits everything with them.
+
+use crate::engine::Engine;
+use crate::lineage::LINEAGE_VERSION;
+use crate::lineage::atoms::atoms;
+use crate::lineage::chain::Link;
+use crate::ports::IdKind;
+use crate::producer::open_calls;
+use bytes::Bytes;
+use throughline_format::event::{ErrorEvent, ItemCompleted, OperationChanged, OperationCompleted, ResponseMetadata, StreamCompleted};
+use throughline_format::item::{InterruptionCause, InterruptionItem, ItemStatus, UnifiedItemBody, Visibility};
+use throughline_format::provenance::ItemOrigin;
+use throughline_format::{
+    ErrorCategory, EventBody, EventDraft, Fold, OperationState, Timestamp, UnifiedBranch, UnifiedError, UnifiedFinishReason, UnifiedId, UnifiedItem, UnifiedItemBase,
+    UnifiedItemProvenance, UnifiedOperation, UnifiedResponseStatus,
+};
+use throughline_store::{LineageRow, StoreError, WriteBatch, WriteOp};
+
+/// How an operation ends.
+#[derive(Debug)]
+pub(crate) enum Ending {
+    Completed { status: UnifiedResponseStatus },
+    Failed { error: UnifiedError },
+    Interrupted { error: UnifiedError, cause: InterruptionCause },
+    Cancelled { reason: Option<String> },
+}
+
+impl Ending {
+    pub(crate) const fn interrupted(error: UnifiedError, cause: InterruptionCause) -> Self {
+        Self::Interrupted { error, cause }
+    }
+}
+
+/// Takes the terminal events off a decoded batch: how an operation ends is written in one place, [`drafts`].
+pub(crate) fn split(drafts: Vec<EventDraft>, provider_request_id: Option<&str>) -> (Vec<EventDraft>, Option<Ending>) {
+    let mut kept = Vec::with_capacity(drafts.len());
+    let mut ending = None;
+    for draft in drafts {
+        match draft.body {
+            EventBody::OperationCompleted(OperationCompleted { status }) => ending = Some(Ending::Completed { status }),
+            EventBody::OperationFailed(ErrorEvent { error }) if error.category == ErrorCategory::Interrupted => {
+                ending = Some(Ending::interrupted(error, InterruptionCause::ConnectionLost));
+            }
+            EventBody::OperationFailed(ErrorEvent { error }) => ending = Some(Ending::Failed { error }),
+            EventBody::StreamCompleted(_) => {}
+            EventBody::ResponseStarted(_) => {
+                kept.push(draft);
+                if let Some(id) = provider_request_id {
+                    let metadata = ResponseMetadata { provider_request_id: Some(id.chars().take(128).collect()), ..ResponseMetadata::default() };
+                    kept.push(EventDraft::new(EventBody::ResponseMetadata(metadata)));
+                }
+            }
+            _ => kept.push(draft),
+        }
+    }
+    (kept, ending)
+}
+
+/// The events that close an operation: an interruption item where it was torn, the terminal event, `stream.completed`.
+pub(crate) fn drafts(ending: Ending, fold: &Fold, operation_id: &UnifiedId, now: Timestamp) -> Vec<EventDraft> {
+    let completed = |status: &UnifiedResponseStatus| EventDraft::new(EventBody::StreamCompleted(StreamCompleted { status: status.clone(), item_ids: Vec::new() }));
+    match ending {
+        Ending::Completed { status } => {
+            let last = completed(&status);
+            vec![EventDraft::new(EventBody::OperationCompleted(OperationCompleted { status })), last]
+        }
+        Ending::Failed { error } => {
+            let status = UnifiedResponseStatus::finished(UnifiedFinishReason::Failed, error.provider_code.clone());
+            let last = completed(&status);
+            vec![EventDraft::new(EventBody::OperationFailed(ErrorEvent { error })), last]
+        }
+        Ending::Interrupted { error, cause } => {
+            let status = UnifiedResponseStatus::finished(UnifiedFinishReason::Interrupted, None);
+            let last = completed(&status);
+            vec![interruption(fold, operation_id, cause, now), EventDraft::new(EventBody::OperationFailed(ErrorEvent { error })), last]
+        }
+        Ending::Cancelled { reason } => {
+            let status = UnifiedResponseStatus::finished(UnifiedFinishReason::Cancelled, None);
+            let last = completed(&status);
+            let terminal = EventDraft::new(EventBody::OperationCancelled(OperationChanged { reason }));
+            vec![interruption(fold, operation_id, InterruptionCause::ClientCancel, now), terminal, last]
+        }
+    }
+}
+
+fn interruption(fold: &Fold, operation_id: &UnifiedId, cause: InterruptionCause, now: Timestamp) -> EventDraft {
+    let items = fold.items();
+    // The ordinal after the answer's last item; an answer without items has only this one.
+    let id = UnifiedId::parse(&format!("{operation_id}.interruption")).unwrap_or_else(|_| operation_id.resource(0));
+    let item = UnifiedItem {
+        base: UnifiedItemBase {
+            id: id.clone(),
+            conversation_id: UnifiedId::pending(),
+            branch_id: UnifiedId::pending(),
+            sequence: 1,
+            parent_id: None,
+            created_at: now,
+            role: None,
+            visibility: Visibility::Client,
+            status: ItemStatus::Completed,
+            provenance: UnifiedItemProvenance { operation_id: Some(operation_id.clone()), ..UnifiedItemProvenance::of(ItemOrigin::Engine) },
+            cache: None,
+            provider_data: None,
+        },
+        body: UnifiedItemBody::Interruption(InterruptionItem { cause, operation_id: operation_id.clone(), open_call_ids: open_calls(items) }),
+    };
+    EventDraft::of_item(id, EventBody::ItemCompleted(ItemCompleted { status: ItemStatus::Completed, item: Some(item) }))
+}
+
+/// Adds everything that the end commits to a batch, and brings the operation record to its end.
+pub(crate) fn batch(
+    mut batch: WriteBatch,
+    operation: &mut UnifiedOperation,
+    fold: &Fold,
+    events: &[(u64, Bytes)],
+    lineage: Vec<LineageRow>,
+    request_id: UnifiedId,
+) -> Result<WriteBatch, UnifiedError> {
+    let mut result = fold.result();
+    result.conversation_id = Some(operation.conversation_id.clone());
+    result.provenance.request_id = Some(request_id);
+    operation.state = fold.operation_state().unwrap_or(OperationState::Failed);
+    operation.result_id = Some(result.response_id.clone());
+    operation.error.clone_from(&result.error);
+    operation.ended_at = Some(batch.now);
+    operation.updated_at = batch.now;
+    operation.last_sequence = fold.last_sequence();
+    let Some((first_sequence, _)) = events.first() else {
+        return Err(UnifiedError::new(ErrorCategory::Internal, "operation", "an operation cannot end without events"));
+    };
+    batch.push(WriteOp::AppendEvents { operation_id: operation.operation_id.clone(), first_sequence: *first_sequence, events: events.iter().map(|(_, b)| b.clone()).collect() });
+    let expected_head = operation.input_item_ids.last().or(operation.source_head_item_id.as_ref()).cloned();
+    if !result.output.is_empty() {
+        batch.push(WriteOp::AppendItems { branch_id: operation.source_branch_id.clone(), expected_head, items: result.output.clone() });
+    }
+    batch.push(WriteOp::PutResult { operation_id: operation.operation_id.clone(), result: Box::new(result) });
+    let lease = operation.cleanup_lease.take();
+    batch.push(WriteOp::UpdateOperation(operation.clone()));
+    if let Some(lease) = lease {
+        batch.push(WriteOp::ReleaseLease { lease_id: lease.lease_id });
+    }
+    if !lineage.is_empty() {
+        batch.push(WriteOp::PutLineage(lineage));
+    }
+    Ok(batch)
+}
+
+/// How often a commit is tried while the store says that it may work later, and the first pause between two tries.
+const COMMIT_TRIES: u32 = 8;
+const FIRST_PAUSE_MILLIS: u64 = 50;
+
+/// Commits a batch, again while the store is busy or full: an answer on its way is worth waiting for. Batches are repeatable.
+pub(crate) async fn persist(engine: &Engine, batch: WriteBatch) -> Result<(), StoreError> {
+    let mut pause = std::time::Duration::from_millis(FIRST_PAUSE_MILLIS);
+    for _ in 1..COMMIT_TRIES {
+        match engine.store.commit(batch.clone()).await {
+            Ok(_) => return Ok(()),
+            Err(error) if error.is_retryable() => {
+                tracing::warn!(code = error.code(), "the store refused a commit; trying again");
+                tokio::time::sleep(pause).await;
+                pause *= 2;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    engine.store.commit(batch).await.map(|_| ())
+}
+
+/// Commits the end. When the branch head moved meanwhile, the answer goes to a branch of its own: it is never lost.
+pub(crate) async fn commit(engine: &Engine, mut batch: WriteBatch, operation: &UnifiedOperation, branch_id: &UnifiedId) -> Result<(), UnifiedError> {
+    match persist(engine, batch.clone()).await {
+        Ok(()) => return Ok(()),
+        Err(StoreError::HeadMoved { .. }) => {}
+        Err(e) => return Err(e.to_unified()),
+    }
+    let fork_item = operation.input_item_ids.last().or(operation.source_head_item_id.as_ref()).cloned();
+    let fork = UnifiedBranch {
+        branch_id: engine.ids.next(IdKind::Branch),
+        conversation_id: operation.conversation_id.clone(),
+        parent_branch_id: fork_item.is_some().then(|| branch_id.clone()),
+        fork_item_id: fork_item.clone(),
+        head_item_id: fork_item,
+        head_sequence: 0,
+        created_at: batch.now,
+    };
+    for op in &mut batch.ops {
+        match op {
+            WriteOp::AppendItems { branch_id, items, .. } => {
+                *branch_id = fork.branch_id.clone();
+                for item in items.iter_mut() {
+                    item.base.branch_id = fork.branch_id.clone();
+                }
+            }
+            WriteOp::PutLineage(rows) => {
+                for row in rows.iter_mut() {
+                    row.branch_id = fork.branch_id.clone();
+                }
+            }
+            _ => {}
+        }
+    }
+    batch.ops.insert(0, WriteOp::CreateBranch(fork));
+    persist(engine, batch).await.map_err(|e| e.to_unified())
+}
+
+/// Evidence rows for an answer: the atoms as the client got them, each at the journal item that it ends with.
+pub(crate) fn evidence(operation: &UnifiedOperation, link: Link, delivered: &[UnifiedItem], output: &[UnifiedItem], now: Timestamp) -> Vec<LineageRow> {
+    let answer = atoms(delivered);
+    let Some(last_item) = output.iter().rev().find(|i| i.provenance.origin != ItemOrigin::Engine).or(output.last()) else { return Vec::new() };
+    let calls: Vec<&UnifiedItem> = output.iter().filter(|i| matches!(i.body, UnifiedItemBody::ToolCall(_))).collect();
+    let before_calls = calls.first().and_then(|call| output.iter().position(|i| i.id == call.id)).and_then(|at| at.checked_sub(1)).and_then(|at| output.get(at));
+    let (mut rows, mut at, mut seen_calls) = (Vec::new(), link, 0);
+    for (index, atom) in answer.iter().enumerate() {
+        at = at.then(atom);
+        let is_call = atom.kind == crate::lineage::atoms::AtomKind::Call;
+        seen_calls += usize::from(is_call);
+        let item = if index + 1 == answer.len() {
+            Some(last_item)
+        } else if is_call {
+            calls.get(seen_calls - 1).copied()
+        } else {
+            before_calls
+        };
+        // Without an item that ends before the first call, a place inside the answer is the call itself.
+        let item = item.unwrap_or(last_item);
+        rows.push(LineageRow {
+            principal_ref: operation.principal_ref.clone(),
+            link: at.hash,
+            lineage_version: LINEAGE_VERSION,
+            conversation_id: operation.conversation_id.clone(),
+            branch_id: operation.source_branch_id.clone(),
+            item_id: item.id.clone(),
+            ordinal: at.ordinal,
+            evidence: atom.is_answer(),
+            created_at: now,
+        });
+    }
+    rows
+}

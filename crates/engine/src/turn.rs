@@ -1,0 +1,260 @@
+//! One turn, up to the upstream call: decode, find the conversation, project, commit the input, open the operation.
+
+use crate::engine::Engine;
+use crate::lineage::find::Search;
+use crate::live::{Live, Subscription};
+use crate::opening::Opening;
+use crate::ports::{IdKind, Router, Target};
+use crate::principal::Principal;
+use crate::private::ClientState;
+use crate::producer::Producer;
+use crate::projector::Projector;
+use bytes::Bytes;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use throughline_format::{
+    ErrorCategory, Fold, LossSeverity, OperationState, Timestamp, UnifiedError, UnifiedId, UnifiedItem, UnifiedLossReport, UnifiedRequirement, UnifiedResultV2,
+};
+use throughline_protocols::{Codec, DecodeContext, DecodedRequest, EncodeContext, Feature, strength::set_strength};
+use throughline_store::StoreError;
+
+/// How often a turn is placed anew when another one moves the branch head in between.
+const PLACE_ATTEMPTS: usize = 4;
+
+/// A client's request, authenticated, as it came in.
+pub struct TurnRequest {
+    /// Who asks.
+    pub principal: Principal,
+    /// The client's protocol.
+    pub codec: Arc<dyn Codec>,
+    /// The body.
+    pub body: Bytes,
+    /// Model, for protocols whose URL carries it.
+    pub model: Option<String>,
+    /// Conversation that the client names.
+    pub conversation: Option<UnifiedId>,
+    /// Branch of it.
+    pub branch: Option<UnifiedId>,
+    /// Features that the client requires.
+    pub require: Vec<Feature>,
+    /// Allowlisted word for the client.
+    pub client_family: Option<String>,
+    /// Client headers without credentials; drivers forward those of their allowlist.
+    pub client_headers: Vec<(String, String)>,
+    /// Safe transport metadata.
+    pub transport: Option<throughline_format::transport::UnifiedTransportMetadata>,
+}
+
+/// Why a turn did not begin. Nothing was committed and nothing was sent.
+#[derive(Debug)]
+pub struct TurnError {
+    /// The error, for the client's own shape.
+    pub error: UnifiedError,
+    /// What a refused projection would have lost.
+    pub loss: Option<UnifiedLossReport>,
+}
+
+impl From<UnifiedError> for TurnError {
+    fn from(error: UnifiedError) -> Self {
+        Self { error, loss: None }
+    }
+}
+
+/// A turn that runs.
+pub struct Turn {
+    /// The operation.
+    pub operation_id: UnifiedId,
+    /// The conversation.
+    pub conversation_id: UnifiedId,
+    /// The branch.
+    pub branch_id: UnifiedId,
+    /// The request.
+    pub request_id: UnifiedId,
+    /// Whether the client wants a stream.
+    pub stream: bool,
+    /// What decode and projection lost.
+    pub loss: UnifiedLossReport,
+    /// Cursor before the first event.
+    pub cursor: String,
+    /// The requesting client's own subscription.
+    pub subscription: Subscription,
+    /// Context for encoding the answer in the client's protocol.
+    pub encode: EncodeContext,
+}
+
+impl Turn {
+    /// Waits for the end and gives the result.
+    ///
+    /// # Errors
+    /// The error of an operation that failed or was cancelled; the result then stays readable.
+    pub async fn collect(mut self) -> Result<UnifiedResultV2, UnifiedError> {
+        let mut fold = Fold::new(self.operation_id.clone());
+        while let Some(delivery) = self.subscription.next().await? {
+            fold.push(&delivery.event()?).map_err(|e| UnifiedError::new(ErrorCategory::Internal, "event-grammar", e.to_string()))?;
+        }
+        let result = fold.result();
+        match fold.operation_state() {
+            Some(OperationState::Failed) => Err(result.error.unwrap_or_else(|| UnifiedError::new(ErrorCategory::Internal, "operation", "the operation failed"))),
+            Some(OperationState::Cancelled) => Err(UnifiedError::new(ErrorCategory::Cancelled, "operation", "the operation was cancelled")),
+            _ => Ok(result),
+        }
+    }
+}
+
+/// A request after decode, with everything that later steps need.
+pub(crate) struct Prepared {
+    pub(crate) turn: TurnRequest,
+    pub(crate) principal_ref: String,
+    pub(crate) decoded: DecodedRequest,
+    pub(crate) operation_id: UnifiedId,
+    pub(crate) request_id: UnifiedId,
+    pub(crate) now: Timestamp,
+}
+
+impl Engine {
+    /// Begins a turn: decodes, finds the conversation, projects, commits the input and starts the producer.
+    ///
+    /// # Errors
+    /// [`TurnError`]; nothing was committed and nothing was sent.
+    pub async fn begin(self: &Arc<Self>, turn: TurnRequest, router: &dyn Router) -> Result<Turn, TurnError> {
+        if self.stopping.load(Ordering::SeqCst) {
+            return Err(UnifiedError::new(ErrorCategory::Overloaded, "draining", "the gateway is shutting down; ask again in a moment").into());
+        }
+        if self.running() >= self.limits.concurrent_operations {
+            return Err(UnifiedError::new(ErrorCategory::Limit, "concurrency", "too many operations run at one time; ask again in a moment").into());
+        }
+        let prepared = self.prepare(turn)?;
+        let targets = router.route(&prepared.turn.codec.profile().family, &prepared.decoded.unified.model.requested)?;
+        let Some(target) = targets.first().cloned() else {
+            return Err(UnifiedError::new(ErrorCategory::NotFound, "model", "no route leads to a provider for this model").into());
+        };
+        let prepared = Arc::new(prepared);
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            match self.place_and_open(&prepared, &target, &targets).await? {
+                Some(turn) => return Ok(turn),
+                None if attempt < PLACE_ATTEMPTS => {}
+                None => {
+                    return Err(UnifiedError::new(ErrorCategory::Conflict, "head-moved", "other requests keep moving this conversation; ask again").into());
+                }
+            }
+        }
+    }
+
+    fn prepare(&self, turn: TurnRequest) -> Result<Prepared, TurnError> {
+        let now = self.clock.now();
+        let (operation_id, request_id) = (self.ids.next(IdKind::Operation), self.ids.next(IdKind::Request));
+        let context = DecodeContext {
+            operation_id: operation_id.clone(),
+            request_id: request_id.clone(),
+            received_at: now,
+            runtime: turn.client_family.clone(),
+            requested_model: turn.model.clone(),
+            synthetic: self.synthetic.clone(),
+            ..DecodeContext::offline()
+        };
+        let mut decoded = turn.codec.decode_request(&turn.body, &context)?;
+        if turn.model.is_none() && decoded.unified.model.requested == throughline_protocols::UNSPECIFIED_MODEL {
+            return Err(UnifiedError::new(ErrorCategory::InvalidRequest, "missing-field", "missing field `model`").at("/model").into());
+        }
+        let too_many = |what: &str, limit: usize| UnifiedError::new(ErrorCategory::TooLarge, what, format!("a request may have at most {limit} {what}"));
+        if decoded.unified.conversation.items.len() > self.limits.items_per_request {
+            return Err(too_many("items", self.limits.items_per_request).into());
+        }
+        if decoded.unified.tools.len() > self.limits.tools_per_request {
+            return Err(too_many("tools", self.limits.tools_per_request).into());
+        }
+        decoded.unified.source.client_family.clone_from(&turn.client_family);
+        decoded.unified.source.transport.clone_from(&turn.transport);
+        for feature in &turn.require {
+            set_strength(&mut decoded.unified, *feature, UnifiedRequirement::Required);
+        }
+        let principal_ref = turn.principal.reference(&self.vault)?;
+        Ok(Prepared { turn, principal_ref, decoded, operation_id, request_id, now })
+    }
+
+    /// One attempt; `None` when another turn moved the head in between.
+    async fn place_and_open(self: &Arc<Self>, prepared: &Arc<Prepared>, target: &Target, targets: &[Target]) -> Result<Option<Turn>, TurnError> {
+        let search = Search {
+            engine: self,
+            codec: prepared.turn.codec.as_ref(),
+            principal_ref: &prepared.principal_ref,
+            items: &prepared.decoded.unified.conversation.items,
+            conversation: prepared.turn.conversation.as_ref(),
+            branch: prepared.turn.branch.as_ref(),
+        };
+        let found = search.run().await?;
+        let claims = self.claims(prepared, &found, target).await?;
+        let mut opening = Opening::new(self, prepared, &found, target, &claims)?;
+        let history: Vec<UnifiedItem> = found.path.iter().chain(&opening.new_items).cloned().collect();
+        let projector = Projector { prepared: Arc::clone(prepared), history, is_delta: found.is_delta, conversation_id: opening.conversation_id.clone() };
+        let outgoing = projector.project(self, target).await?;
+        if outgoing.loss.is_unsupported() {
+            let first = outgoing.loss.entries.iter().find(|e| e.severity == LossSeverity::Error);
+            let reason = first.map_or_else(String::new, |e| format!(": {} ({})", e.feature, e.reason));
+            let error = UnifiedError::new(ErrorCategory::Unsupported, "projection", format!("the target cannot do what the request requires{reason}"));
+            return Err(TurnError { error, loss: Some(outgoing.loss) });
+        }
+        opening.operation.loss = Some(outgoing.loss.clone());
+        let (mut fold, events) = opening.first_events(target);
+        let live = Arc::new(Live::new(0, self.limits.ring_events, self.limits.ring_bytes));
+        let batch = opening.batch(self, prepared, &found, &claims, &events)?;
+        match self.store.commit(batch).await {
+            Ok(_) => {}
+            Err(StoreError::HeadMoved { .. }) => return Ok(None),
+            Err(e) => return Err(e.to_unified().into()),
+        }
+        let mut stamped = Vec::new();
+        for (event, bytes) in events {
+            fold.push(&event).map_err(|e| UnifiedError::new(ErrorCategory::Internal, "event-grammar", e.to_string()))?;
+            stamped.push((event.sequence, bytes));
+        }
+        live.publish(stamped);
+        self.publishers.insert(prepared.operation_id.clone(), Arc::clone(&live));
+
+        let mut loss = prepared.decoded.loss.clone();
+        loss.extend(outgoing.loss.clone());
+        let encode = self.client_context(prepared, &live);
+        let turn = Turn {
+            operation_id: prepared.operation_id.clone(),
+            conversation_id: opening.conversation_id.clone(),
+            branch_id: opening.branch_id.clone(),
+            request_id: prepared.request_id.clone(),
+            stream: prepared.decoded.stream,
+            loss,
+            cursor: self.cursor(&prepared.turn.principal, &opening.conversation_id, &prepared.operation_id, 0)?,
+            subscription: self.attach(prepared.operation_id.clone(), Some(Arc::clone(&live)), 0),
+            encode: encode.clone(),
+        };
+        let producer = Producer {
+            engine: Arc::clone(self),
+            seat: opening.seat(&prepared.decoded),
+            operation: opening.operation,
+            live,
+            fold,
+            projector,
+            targets: targets.to_vec(),
+            first: Some(outgoing),
+            encode,
+            link: found.link,
+        };
+        tokio::spawn(producer.run());
+        Ok(Some(turn))
+    }
+
+    fn client_context(&self, prepared: &Prepared, live: &Arc<Live>) -> EncodeContext {
+        let capabilities = throughline_protocols::Capabilities::of(prepared.turn.codec.capabilities());
+        let usage = prepared.decoded.unified.output.as_ref().and_then(|o| o.includes.as_ref());
+        EncodeContext {
+            target_model: None,
+            private: Arc::new(ClientState(Arc::clone(live))),
+            synthetic: self.synthetic.clone(),
+            stream: prepared.decoded.stream,
+            stream_usage: usage.is_some_and(|i| i.value.contains(&throughline_format::intent::Include::StreamUsage)),
+            dialect: None,
+            created_at: prepared.now,
+            ..EncodeContext::plain(capabilities)
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! How a stateless client's history finds its conversation.
+
+use crate::support::*;
+use serde_json::{Value, json};
+use throughline_engine::lineage::atoms::atoms;
+use throughline_engine::lineage::chain::Link;
+use throughline_format::ProtocolFamily;
+use throughline_protocols::{DecodeContext, codec_of};
+
+/// `{name, protocol, body, atoms, link}`: neighbours with equal links show one history in two forms.
+fn vectors() -> Vec<Value> {
+    include_str!("lineage_vectors.jsonl").lines().filter(|l| !l.trim().is_empty()).map(|l| serde_json::from_str(l).unwrap()).collect()
+}
+
+/// The vectors of the design page, when the checkout beside this one is there.
+fn shared_vectors() -> Vec<Value> {
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/design/lineage.md");
+    let Ok(text) = std::fs::read_to_string(&page) else {
+        assert!(std::env::var("CI").as_deref() != Ok("true"), "../shared is missing");
+        eprintln!("skipped: ../shared is absent");
+        return Vec::new();
+    };
+    text.lines().filter(|l| l.starts_with("{\"name\"")).map(|l| serde_json::from_str(l).unwrap()).collect()
+}
+
+#[test]
+fn atoms_and_links_follow_the_vectors() {
+    check_vectors(&vectors(), b"vector-key", "principal-v", 5);
+    let shared = shared_vectors();
+    check_vectors(&shared, b"lineage-test-key", "principal-a", if shared.is_empty() { 0 } else { 3 });
+}
+
+fn check_vectors(vectors: &[Value], key: &[u8], principal: &str, least: usize) {
+    let mut shown = 0;
+    for vector in vectors {
+        let Some(codec) = codec_of(&ProtocolFamily::from_word(vector["protocol"].as_str().unwrap())) else { continue };
+        // The design page's bodies hold the history alone.
+        let mut body = vector["body"].clone();
+        for (key, value) in [("model", json!("m")), ("max_tokens", json!(9))] {
+            body.as_object_mut().unwrap().entry(key).or_insert(value);
+        }
+        let request = codec.decode_request(&serde_json::to_vec(&body).unwrap(), &DecodeContext::offline()).unwrap();
+        let list = atoms(&request.unified.conversation.items);
+        let got: Vec<Value> = list.iter().map(|a| serde_json::from_str(&a.canonical).unwrap()).collect();
+        assert_eq!(Value::from(got), vector["atoms"], "{}", vector["name"]);
+        let link = Link::root(key, principal).along(&list).last().copied().unwrap();
+        assert_eq!(link.hash.to_hex(), vector["link"].as_str().unwrap(), "{}", vector["name"]);
+        shown += 1;
+    }
+    assert!(shown >= least, "only {shown} vectors have a codec");
+}
+
+async fn answer(world: &World, body: &Value, text: &str) -> throughline_format::UnifiedId {
+    World::expect(&world.chat, Answer::Sse(chat_sse(text)));
+    let turn = world.begin(&CHAT, body).await;
+    let branch = turn.branch_id.clone();
+    turn.collect().await.unwrap();
+    branch
+}
+
+fn said(text: &str) -> Value {
+    json!({"role":"assistant","content":text})
+}
+
+#[tokio::test]
+async fn a_growing_history_stays_on_one_branch() {
+    let world = World::new();
+    let mut messages = vec![json!({"role":"system","content":"be brief"}), user("one")];
+    let first = answer(&world, &chat_body("gpt-a", &messages), "1").await;
+    messages.extend([said("1"), user("two")]);
+    assert_eq!(answer(&world, &chat_body("gpt-a", &messages), "2").await, first);
+    messages.extend([said("2"), user("three")]);
+    assert_eq!(answer(&world, &chat_body("gpt-a", &messages), "3").await, first);
+    assert_eq!(world.kinds(&first).await, ["message"; 7]);
+    assert_eq!(world.conversations().await.len(), 1);
+}
+
+#[tokio::test]
+async fn equal_first_messages_stay_apart() {
+    let world = World::new();
+    let body = chat_body("gpt-a", &[user("hi")]);
+    let first = answer(&world, &body, "hello").await;
+    assert_ne!(answer(&world, &body, "hello").await, first);
+    assert_eq!(world.conversations().await.len(), 2);
+}
+
+#[tokio::test]
+async fn asking_again_under_an_answer_gives_a_sibling_answer() {
+    let world = World::new();
+    let root = answer(&world, &chat_body("gpt-a", &[user("one")]), "1").await;
+    let again = chat_body("gpt-a", &[user("one"), said("1"), user("two")]);
+    assert_eq!(answer(&world, &again, "2").await, root);
+    let sibling = answer(&world, &again, "2 again").await;
+    assert_ne!(sibling, root);
+    let (old, new) = (world.items(&root).await, world.items(&sibling).await);
+    assert_eq!(old.len(), 4);
+    assert_eq!(new.len(), 4);
+    assert_eq!(old[2].id, new[2].id, "the question is shared, not copied");
+    assert_ne!(old[3].id, new[3].id);
+    assert_eq!(world.conversations().await.len(), 1);
+}
+
+#[tokio::test]
+async fn an_edited_question_forks_and_a_changed_system_text_does_not() {
+    let world = World::new();
+    let system = |text: &str| json!({"role":"system","content":text});
+    let root = answer(&world, &chat_body("gpt-a", &[system("a"), user("one")]), "1").await;
+    let same = answer(&world, &chat_body("gpt-a", &[system("b"), user("one"), said("1"), user("two")]), "2").await;
+    assert_eq!(same, root);
+    assert_eq!(World::last_call(&world.chat)["messages"][0]["content"], "b");
+    let edited = answer(&world, &chat_body("gpt-a", &[system("b"), user("one"), said("1"), user("zwei")]), "2").await;
+    assert_ne!(edited, root);
+    assert_eq!(world.conversations().await.len(), 1);
+}
+
+#[tokio::test]
+async fn pruned_and_reordered_results_still_land_on_the_head() {
+    let world = World::new();
+    let call = |id: &str, name: &str| json!({"id":id,"type":"function","function":{"name":name,"arguments":"{}"}});
+    let tools = json!([{"type":"function","function":{"name":"a"}},{"type":"function","function":{"name":"b"}}]);
+    let body = |messages: Vec<Value>| json!({"model":"gpt-a","stream":true,"tools":tools,"messages":messages});
+    let calls = json!({"role":"assistant","content":null,"tool_calls":[call("c1", "a"), call("c2", "b")]});
+    let mut sse = chat_frame(&json!([{"index":0,"delta":{"role":"assistant","content":null},"finish_reason":null}]));
+    for (index, (id, name)) in [("c1", "a"), ("c2", "b")].into_iter().enumerate() {
+        sse += &chat_frame(&json!([{"index":0,"delta":{"tool_calls":[{"index":index,"id":id,"type":"function","function":{"name":name,"arguments":"{}"}}]},"finish_reason":null}]));
+    }
+    sse += &chat_frame(&json!([{"index":0,"delta":{},"finish_reason":"tool_calls"}]));
+    sse += "data: [DONE]\n\n";
+    World::expect(&world.chat, Answer::Sse(sse));
+    let turn = world.begin(&CHAT, &body(vec![user("go")])).await;
+    let root = turn.branch_id.clone();
+    turn.collect().await.unwrap();
+    let result = |id: &str, text: &str| json!({"role":"tool","tool_call_id":id,"content":text});
+    let second = answer(&world, &body(vec![user("go"), calls.clone(), result("c2", "2"), result("c1", "1")]), "done").await;
+    assert_eq!(second, root);
+    let third = answer(&world, &body(vec![user("go"), calls, result("c1", "[cut]"), result("c2", "[cut]"), said("done"), user("more")]), "ok").await;
+    assert_eq!(third, root);
+}
+
+#[tokio::test]
+async fn two_principals_never_meet() {
+    let world = World::new();
+    let root = answer(&world, &chat_body("gpt-a", &[user("one")]), "1").await;
+    World::expect(&world.chat, Answer::Sse(chat_sse("2")));
+    let mut request = world.request(&CHAT, &chat_body("gpt-a", &[user("one"), said("1"), user("two")]));
+    request.principal = throughline_engine::Principal::new("somebody else");
+    let turn = world.begin_with(request).await;
+    assert_ne!(turn.branch_id, root);
+    turn.collect().await.unwrap();
+    assert_eq!(world.conversations().await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_named_conversation_takes_a_delta_and_must_belong_to_the_principal() {
+    let world = World::new();
+    World::expect(&world.chat, Answer::Sse(chat_sse("1")));
+    let turn = world.begin(&CHAT, &chat_body("gpt-a", &[user("one")])).await;
+    let (conversation, branch) = (turn.conversation_id.clone(), turn.branch_id.clone());
+    turn.collect().await.unwrap();
+
+    World::expect(&world.chat, Answer::Sse(chat_sse("2")));
+    let mut request = world.request(&CHAT, &chat_body("gpt-a", &[user("two")]));
+    request.conversation = Some(conversation.clone());
+    let turn = world.begin_with(request).await;
+    assert_eq!(turn.branch_id, branch);
+    turn.collect().await.unwrap();
+    let sent = World::last_call(&world.chat);
+    let texts: Vec<_> = sent["messages"].as_array().unwrap().iter().map(|m| m["content"].clone()).collect();
+    assert_eq!(texts, [json!("one"), json!("1"), json!("two")]);
+
+    let mut foreign = world.request(&CHAT, &chat_body("gpt-a", &[user("three")]));
+    foreign.conversation = Some(conversation);
+    foreign.principal = throughline_engine::Principal::new("somebody else");
+    let error = world.engine.begin(foreign, &world).await.err().unwrap().error;
+    assert_eq!(error.code, "not-found.resource");
+}

@@ -1,0 +1,147 @@
+//! One turn end to end: what goes upstream, what is committed, what the client gets.
+
+use crate::support::*;
+use serde_json::json;
+use throughline_format::{ErrorCategory, OperationState, UnifiedError, UnifiedFinishReason, UnifiedRequirement, clause};
+use throughline_protocols::Feature;
+
+#[tokio::test]
+async fn the_same_protocol_passes_the_clients_bytes_through() {
+    let world = World::new();
+    World::expect(&world.anthropic, Answer::Sse(anthropic_sse(&[json!({"type":"text","text":"hello"})], "end_turn")));
+    let body = json!({"model":"claude-x","max_tokens":10,"stream":true,"future_field":{"n":1.0},"messages":[{"role":"user","content":"hi"}]});
+    let turn = world.begin(&ANTHROPIC, &body).await;
+    let result = turn.collect().await.unwrap();
+    assert_eq!(result.status.finish_reason, Some(UnifiedFinishReason::Stop));
+    assert_eq!(world.anthropic.0.raw_calls.lock().unwrap()[0], body.to_string());
+}
+
+#[tokio::test]
+async fn a_conversation_changes_provider_and_stays_whole() {
+    clause!("PROTO-09");
+    let world = World::new();
+    World::expect(&world.chat, Answer::Sse(chat_sse("from chat")));
+    let first = world.begin(&ANTHROPIC, &anthropic_body("gpt-a", &[user("one")])).await;
+    let branch = first.branch_id.clone();
+    first.collect().await.unwrap();
+
+    World::expect(&world.anthropic, Answer::Sse(anthropic_sse(&[json!({"type":"text","text":"from claude"})], "end_turn")));
+    let said = |text: &str| json!({"role":"assistant","content":[{"type":"text","text":text}]});
+    let turn = world.begin(&ANTHROPIC, &anthropic_body("claude-x", &[user("one"), said("from chat"), user("two")])).await;
+    assert_eq!(turn.branch_id, branch);
+    turn.collect().await.unwrap();
+
+    World::expect(&world.chat, Answer::Sse(chat_sse("again")));
+    let turn = world.begin(&ANTHROPIC, &anthropic_body("gpt-a", &[user("one"), said("from chat"), user("two"), said("from claude"), user("three")])).await;
+    assert_eq!(turn.branch_id, branch);
+    turn.collect().await.unwrap();
+
+    let sent = World::last_call(&world.chat);
+    let texts: Vec<String> = sent["messages"].as_array().unwrap().iter().map(|m| m["content"].as_str().unwrap_or_default().to_owned()).collect();
+    assert_eq!(texts, ["one", "from chat", "two", "from claude", "three"]);
+    assert_eq!(
+        world.kinds(&branch).await,
+        ["message", "message", "provider-switch", "message", "message", "provider-switch", "message", "message"]
+    );
+    let items = world.items(&branch).await;
+    assert!(items.iter().zip(1..).all(|(item, n)| item.sequence == n), "the sequence is dense along the path");
+    assert!(items.windows(2).all(|pair| pair[1].parent_id.as_ref() == Some(&pair[0].id)));
+}
+
+#[tokio::test]
+async fn a_required_feature_that_the_target_lacks_ends_the_turn_before_anything_is_sent() {
+    clause!("LOSS-02");
+    let mut world = World::new();
+    world.requirements = vec![(Feature::GenerationTopK, UnifiedRequirement::Required)];
+    let mut body = anthropic_body("gpt-a", &[user("one")]);
+    body["top_k"] = json!(5);
+    let error = world.engine.begin(world.request(&ANTHROPIC, &body), &world).await.err().unwrap();
+    assert_eq!(error.error.code, "unsupported.projection");
+    assert!(error.loss.unwrap().is_unsupported());
+    assert!(world.chat.0.calls.lock().unwrap().is_empty());
+    assert!(world.conversations().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_refusal_of_the_provider_is_the_operations_error() {
+    let world = World::new();
+    World::expect(&world.chat, Answer::Refuse(UnifiedError::new(ErrorCategory::RateLimit, "provider", "slow down")));
+    let turn = world.begin(&CHAT, &chat_body("gpt-a", &[user("one")])).await;
+    let id = turn.operation_id.clone();
+    let branch = turn.branch_id.clone();
+    assert_eq!(turn.collect().await.unwrap_err().code, "rate-limit.provider");
+    let operation = world.engine.operation(&World::principal(), &id).await.unwrap();
+    assert_eq!(operation.state, OperationState::Failed);
+    assert_eq!(operation.error.unwrap().category, ErrorCategory::RateLimit);
+    // The same request again answers in the same place: the conversation is found by nothing yet, since no answer was given.
+    assert_eq!(world.kinds(&branch).await, ["message"]);
+}
+
+#[tokio::test]
+async fn an_unstreamed_answer_gives_the_same_record_as_a_stream() {
+    clause!("EVT-04");
+    let world = World::new();
+    World::expect(&world.anthropic, Answer::Sse(anthropic_sse(&[json!({"type":"text","text":"hello"})], "end_turn")));
+    let streamed = world.begin(&ANTHROPIC, &anthropic_body("claude-x", &[user("a")])).await.collect().await.unwrap();
+    World::expect(
+        &world.anthropic,
+        Answer::Json(json!({"id":"msg_1","type":"message","role":"assistant","model":"claude-x","content":[{"type":"text","text":"hello"}],"stop_reason":"end_turn","stop_sequence":null,"usage":{"input_tokens":5,"output_tokens":7}})),
+    );
+    let mut body = anthropic_body("claude-x", &[user("b")]);
+    body["stream"] = json!(false);
+    let whole = world.begin(&ANTHROPIC, &body).await.collect().await.unwrap();
+    assert_eq!(throughline_format::content_fingerprint(&whole).unwrap(), throughline_format::content_fingerprint(&streamed).unwrap());
+}
+
+#[tokio::test]
+async fn a_torn_stream_is_an_interruption_and_the_conversation_goes_on() {
+    let world = World::new();
+    let torn = anthropic_sse(&[json!({"type":"text","text":"half an ans"})], "end_turn");
+    let torn = torn.split("event: content_block_stop").next().unwrap().to_owned();
+    World::expect(&world.anthropic, Answer::Sse(torn));
+    let turn = world.begin(&ANTHROPIC, &anthropic_body("claude-x", &[user("one")])).await;
+    let (id, branch) = (turn.operation_id.clone(), turn.branch_id.clone());
+    assert_eq!(turn.collect().await.unwrap_err().category, ErrorCategory::Interrupted);
+    let result = world.engine.result(&World::principal(), &id).await.unwrap().unwrap();
+    assert_eq!(result.status.finish_reason, Some(UnifiedFinishReason::Interrupted));
+    assert_eq!(world.kinds(&branch).await, ["message", "message", "interruption"]);
+
+    World::expect(&world.anthropic, Answer::Sse(anthropic_sse(&[json!({"type":"text","text":"whole"})], "end_turn")));
+    let next = anthropic_body("claude-x", &[user("one"), json!({"role":"assistant","content":"half an ans"}), user("go on")]);
+    let turn = world.begin(&ANTHROPIC, &next).await;
+    assert_eq!(turn.branch_id, branch, "what was delivered is evidence, even when it was cut");
+    turn.collect().await.unwrap();
+}
+
+#[tokio::test]
+async fn heartbeats_of_the_provider_take_no_number() {
+    clause!("EVT-01");
+    let world = World::new();
+    let sse = anthropic_sse(&[json!({"type":"text","text":"hello"})], "end_turn");
+    let with_pings = sse.replace("event: content_block_delta", "event: ping\ndata: {\"type\":\"ping\"}\n\nevent: content_block_delta");
+    World::expect(&world.anthropic, Answer::Sse(with_pings));
+    let turn = world.begin(&ANTHROPIC, &anthropic_body("claude-x", &[user("one")])).await;
+    let id = turn.operation_id.clone();
+    turn.collect().await.unwrap();
+    let mut replay = world.engine.subscribe(&World::principal(), &id, 0).await.unwrap();
+    let mut expected = 1;
+    while let Some(delivery) = replay.next().await.unwrap() {
+        assert_eq!(delivery.sequence, expected);
+        assert!(!delivery.event().unwrap().body.kind().starts_with("heartbeat"));
+        expected += 1;
+    }
+}
+
+#[tokio::test]
+async fn a_turn_of_another_provider_is_never_passed_through() {
+    let world = World::new();
+    World::expect(&world.anthropic, Answer::Sse(anthropic_sse(&[json!({"type":"text","text":"from claude"})], "end_turn")));
+    world.begin(&CHAT, &chat_body("claude-x", &[user("one")])).await.collect().await.unwrap();
+    World::expect(&world.chat, Answer::Sse(chat_sse("ok")));
+    let mut body = chat_body("gpt-a", &[user("one"), json!({"role":"assistant","content":"from claude"}), user("two")]);
+    body["a_field_of_tomorrow"] = json!(1);
+    world.begin(&CHAT, &body).await.collect().await.unwrap();
+    let sent = World::last_call(&world.chat);
+    assert_eq!(sent["messages"].as_array().unwrap().len(), 3);
+    assert_ne!(world.chat.0.raw_calls.lock().unwrap()[0], body.to_string());
+}

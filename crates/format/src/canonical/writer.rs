@@ -1,0 +1,340 @@
+//! The serialiser behind [`super::to_bytes`].
+
+use super::{CONTENT_SKIPS, CanonicalError};
+use crate::json::USER_MAP_MARK;
+use crate::media::decode_base64;
+use crate::{MAX_SAFE_INTEGER, Sha256};
+use serde::ser::{self, Serialize, Serializer};
+use serde_json::value::RawValue;
+use std::collections::BTreeMap;
+
+/// How serde_json's raw values announce themselves.
+const RAW_VALUE_MARK: &str = "$serde_json::private::RawValue";
+
+pub(super) fn write<T: Serialize + ?Sized>(value: &T, content_only: bool) -> Result<Vec<u8>, CanonicalError> {
+    let (mut out, mut media_type) = (Vec::with_capacity(512), None);
+    value.serialize(Writer { out: &mut out, media_type: &mut media_type, content_only, free_keys: false })?;
+    Ok(out)
+}
+
+struct Writer<'a> {
+    out: &'a mut Vec<u8>,
+    /// Takes the media type of inline data to the part around it, written as JSON.
+    media_type: &'a mut Option<Vec<u8>>,
+    content_only: bool,
+    /// The next map has free keys: none of them is skipped.
+    free_keys: bool,
+}
+
+fn error<T>(message: &str) -> Result<T, CanonicalError> {
+    Err(CanonicalError(message.to_owned()))
+}
+
+fn write_str(out: &mut Vec<u8>, text: &str) -> Result<(), CanonicalError> {
+    serde_json::to_writer(out, text).map_err(|e| CanonicalError(e.to_string()))
+}
+
+impl Writer<'_> {
+    fn integer(self, text: &str, magnitude: u128) -> Result<(), CanonicalError> {
+        if magnitude > u128::from(MAX_SAFE_INTEGER) {
+            return error("an integer beyond ±(2^53-1) has no canonical form; write it as text");
+        }
+        self.out.extend_from_slice(text.as_bytes());
+        Ok(())
+    }
+}
+
+macro_rules! integers {
+    ($($method:ident $ty:ty),+) => {
+        $(fn $method(self, v: $ty) -> Result<(), CanonicalError> {
+            let magnitude = u128::from(v.unsigned_abs());
+            self.integer(&v.to_string(), magnitude)
+        })+
+    };
+}
+
+impl<'a> Serializer for Writer<'a> {
+    type Ok = ();
+    type Error = CanonicalError;
+    type SerializeSeq = List<'a>;
+    type SerializeTuple = List<'a>;
+    type SerializeTupleStruct = List<'a>;
+    type SerializeTupleVariant = ser::Impossible<(), CanonicalError>;
+    type SerializeMap = Members<'a>;
+    type SerializeStruct = Struct<'a>;
+    type SerializeStructVariant = ser::Impossible<(), CanonicalError>;
+
+    integers!(serialize_i8 i8, serialize_i16 i16, serialize_i32 i32, serialize_i64 i64);
+
+    fn serialize_u8(self, v: u8) -> Result<(), CanonicalError> {
+        self.serialize_u64(v.into())
+    }
+    fn serialize_u16(self, v: u16) -> Result<(), CanonicalError> {
+        self.serialize_u64(v.into())
+    }
+    fn serialize_u32(self, v: u32) -> Result<(), CanonicalError> {
+        self.serialize_u64(v.into())
+    }
+    fn serialize_u64(self, v: u64) -> Result<(), CanonicalError> {
+        self.integer(&v.to_string(), v.into())
+    }
+    fn serialize_f32(self, v: f32) -> Result<(), CanonicalError> {
+        self.serialize_f64(v.into())
+    }
+    fn serialize_f64(self, v: f64) -> Result<(), CanonicalError> {
+        if !v.is_finite() {
+            return error("a number that is not finite has no JSON form");
+        }
+        let mut buffer = ryu_js::Buffer::new();
+        self.out.extend_from_slice(buffer.format(v).as_bytes());
+        Ok(())
+    }
+    fn serialize_bool(self, v: bool) -> Result<(), CanonicalError> {
+        self.out.extend_from_slice(if v { b"true" } else { b"false" });
+        Ok(())
+    }
+    fn serialize_char(self, v: char) -> Result<(), CanonicalError> {
+        write_str(self.out, v.encode_utf8(&mut [0; 4]))
+    }
+    fn serialize_str(self, v: &str) -> Result<(), CanonicalError> {
+        write_str(self.out, v)
+    }
+    fn serialize_bytes(self, v: &[u8]) -> Result<(), CanonicalError> {
+        v.serialize(self)
+    }
+    fn serialize_none(self) -> Result<(), CanonicalError> {
+        self.serialize_unit()
+    }
+    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<(), CanonicalError> {
+        value.serialize(self)
+    }
+    fn serialize_unit(self) -> Result<(), CanonicalError> {
+        self.out.extend_from_slice(b"null");
+        Ok(())
+    }
+    fn serialize_unit_struct(self, _: &'static str) -> Result<(), CanonicalError> {
+        self.serialize_unit()
+    }
+    fn serialize_unit_variant(self, _: &'static str, _: u32, variant: &'static str) -> Result<(), CanonicalError> {
+        self.serialize_str(variant)
+    }
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(mut self, name: &'static str, value: &T) -> Result<(), CanonicalError> {
+        self.free_keys = name == USER_MAP_MARK;
+        value.serialize(self)
+    }
+    fn serialize_newtype_variant<T: Serialize + ?Sized>(self, _: &'static str, _: u32, _: &'static str, _: &T) -> Result<(), CanonicalError> {
+        error("externally tagged enumerations have no place in the format")
+    }
+    fn serialize_seq(self, _: Option<usize>) -> Result<List<'a>, CanonicalError> {
+        self.out.push(b'[');
+        Ok(List { out: self.out, content_only: self.content_only, first: true })
+    }
+    fn serialize_tuple(self, len: usize) -> Result<List<'a>, CanonicalError> {
+        self.serialize_seq(Some(len))
+    }
+    fn serialize_tuple_struct(self, _: &'static str, len: usize) -> Result<List<'a>, CanonicalError> {
+        self.serialize_seq(Some(len))
+    }
+    fn serialize_tuple_variant(self, _: &'static str, _: u32, _: &'static str, _: usize) -> Result<Self::SerializeTupleVariant, CanonicalError> {
+        error("externally tagged enumerations have no place in the format")
+    }
+    fn serialize_map(self, _: Option<usize>) -> Result<Members<'a>, CanonicalError> {
+        Ok(Members {
+            out: self.out,
+            media_type: self.media_type,
+            inline_media_type: None,
+            content_only: self.content_only,
+            free_keys: self.free_keys,
+            key: None,
+            entries: Vec::new(),
+        })
+    }
+    fn serialize_struct(self, name: &'static str, _: usize) -> Result<Struct<'a>, CanonicalError> {
+        if name == RAW_VALUE_MARK {
+            return Ok(Struct::Raw(self.out));
+        }
+        self.serialize_map(None).map(Struct::Record)
+    }
+    fn serialize_struct_variant(self, _: &'static str, _: u32, _: &'static str, _: usize) -> Result<Self::SerializeStructVariant, CanonicalError> {
+        error("externally tagged enumerations have no place in the format")
+    }
+}
+
+pub(super) struct List<'a> {
+    out: &'a mut Vec<u8>,
+    content_only: bool,
+    first: bool,
+}
+
+impl ser::SerializeSeq for List<'_> {
+    type Ok = ();
+    type Error = CanonicalError;
+    fn serialize_element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), CanonicalError> {
+        if !std::mem::take(&mut self.first) {
+            self.out.push(b',');
+        }
+        value.serialize(Writer { out: self.out, media_type: &mut None, content_only: self.content_only, free_keys: false })
+    }
+    fn end(self) -> Result<(), CanonicalError> {
+        self.out.push(b']');
+        Ok(())
+    }
+}
+
+impl ser::SerializeTuple for List<'_> {
+    type Ok = ();
+    type Error = CanonicalError;
+    fn serialize_element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), CanonicalError> {
+        ser::SerializeSeq::serialize_element(self, value)
+    }
+    fn end(self) -> Result<(), CanonicalError> {
+        ser::SerializeSeq::end(self)
+    }
+}
+
+impl ser::SerializeTupleStruct for List<'_> {
+    type Ok = ();
+    type Error = CanonicalError;
+    fn serialize_field<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), CanonicalError> {
+        ser::SerializeSeq::serialize_element(self, value)
+    }
+    fn end(self) -> Result<(), CanonicalError> {
+        ser::SerializeSeq::end(self)
+    }
+}
+
+pub(super) struct Members<'a> {
+    out: &'a mut Vec<u8>,
+    media_type: &'a mut Option<Vec<u8>>,
+    /// Media type of the inline data in the member `source`.
+    inline_media_type: Option<Vec<u8>>,
+    content_only: bool,
+    free_keys: bool,
+    key: Option<String>,
+    entries: Vec<(String, Vec<u8>)>,
+}
+
+impl Members<'_> {
+    fn skips(&self, key: &str) -> bool {
+        self.content_only && !self.free_keys && CONTENT_SKIPS.contains(&key)
+    }
+
+    fn add<T: Serialize + ?Sized>(&mut self, key: String, value: &T) -> Result<(), CanonicalError> {
+        if self.skips(&key) {
+            return Ok(());
+        }
+        let (mut bytes, mut media_type) = (Vec::new(), None);
+        value.serialize(Writer { out: &mut bytes, media_type: &mut media_type, content_only: self.content_only, free_keys: false })?;
+        if key == "source" {
+            self.inline_media_type = media_type;
+        }
+        self.entries.push((key, bytes));
+        Ok(())
+    }
+
+    fn get(&self, key: &str) -> Option<&[u8]> {
+        self.entries.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_slice())
+    }
+
+    /// Replaces the members of a data source that holds bytes by their digest.
+    fn externalise(&mut self) {
+        let kind = self.get("kind").unwrap_or_default();
+        if kind == b"\"inline\"" && self.get("data").is_some() && self.get("encoding").is_some() {
+            let data: String = self.get("data").and_then(|d| serde_json::from_slice(d).ok()).unwrap_or_default();
+            let bytes = if self.get("encoding") == Some(b"\"utf8\"") { None } else { decode_base64(&data) };
+            // Data that is no base64 cannot be stored as bytes; it counts as the text it is.
+            let digest = Sha256::of(&bytes.unwrap_or_else(|| data.into_bytes()));
+            *self.media_type = self.get("mediaType").map(<[u8]>::to_vec);
+            self.entries = vec![("kind".into(), b"\"content\"".to_vec()), ("sha256".into(), format!("\"{digest}\"").into_bytes())];
+        } else if kind == b"\"artifact\"" && self.get("sha256").is_some() && self.get("media").is_none() {
+            let digest = self.get("sha256").map(<[u8]>::to_vec).unwrap_or_default();
+            self.entries = vec![("kind".into(), b"\"content\"".to_vec()), ("sha256".into(), digest)];
+        }
+    }
+
+    /// Puts the media type of inline data into the `media` member beside it, where externalised data has it.
+    fn lift_media_type(&mut self) -> Result<(), CanonicalError> {
+        let Some(media_type) = self.inline_media_type.take() else { return Ok(()) };
+        let media = self.get("media").map_or_else(|| b"{}".to_vec(), <[u8]>::to_vec);
+        let mut members: BTreeMap<String, &RawValue> = serde_json::from_slice(&media).map_err(|e| CanonicalError(e.to_string()))?;
+        let media_type: &RawValue = serde_json::from_slice(&media_type).map_err(|e| CanonicalError(e.to_string()))?;
+        members.entry("mediaType".to_owned()).or_insert(media_type);
+        let mut bytes = Vec::with_capacity(media.len() + 64);
+        // Names of members are ASCII, so their order as text is that of UTF-16; the values are canonical already.
+        serde_json::to_writer(&mut bytes, &members).map_err(|e| CanonicalError(e.to_string()))?;
+        self.entries.retain(|(k, _)| k != "media");
+        self.entries.push(("media".into(), bytes));
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<(), CanonicalError> {
+        if !self.free_keys {
+            self.externalise();
+            self.lift_media_type()?;
+            if self.content_only && self.get("schemaVersion").is_some() {
+                // In a root record `source` is provenance; in a part it is content.
+                self.entries.retain(|(k, _)| k != "source");
+            }
+        }
+        self.entries.sort_by(|(a, _), (b, _)| a.encode_utf16().cmp(b.encode_utf16()));
+        self.out.push(b'{');
+        for (at, (key, value)) in self.entries.iter().enumerate() {
+            if at > 0 {
+                self.out.push(b',');
+            }
+            write_str(self.out, key)?;
+            self.out.push(b':');
+            self.out.extend_from_slice(value);
+        }
+        self.out.push(b'}');
+        Ok(())
+    }
+}
+
+impl ser::SerializeMap for Members<'_> {
+    type Ok = ();
+    type Error = CanonicalError;
+    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), CanonicalError> {
+        self.key = match serde_json::to_value(key) {
+            Ok(serde_json::Value::String(text)) => Some(text),
+            Ok(serde_json::Value::Number(number)) => Some(number.to_string()),
+            _ => return error("a key must be text"),
+        };
+        Ok(())
+    }
+    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), CanonicalError> {
+        let key = self.key.take().unwrap_or_default();
+        self.add(key, value)
+    }
+    fn end(self) -> Result<(), CanonicalError> {
+        self.finish()
+    }
+}
+
+pub(super) enum Struct<'a> {
+    Raw(&'a mut Vec<u8>),
+    Record(Members<'a>),
+}
+
+impl ser::SerializeStruct for Struct<'_> {
+    type Ok = ();
+    type Error = CanonicalError;
+    fn serialize_field<T: Serialize + ?Sized>(&mut self, key: &'static str, value: &T) -> Result<(), CanonicalError> {
+        match self {
+            Self::Record(members) => members.add(key.to_owned(), value),
+            Self::Raw(out) => match serde_json::to_value(value) {
+                Ok(serde_json::Value::String(text)) => {
+                    out.extend_from_slice(text.as_bytes());
+                    Ok(())
+                }
+                _ => error("opaque JSON is text"),
+            },
+        }
+    }
+    fn end(self) -> Result<(), CanonicalError> {
+        match self {
+            Self::Record(members) => members.finish(),
+            Self::Raw(_) => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Reads request bodies within their bound.
+
+use super::App;
+use axum::body::Body;
+use axum::http::{HeaderMap, header};
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt as _;
+use throughline_format::{ErrorCategory, UnifiedError};
+
+impl App {
+    /// The whole body.
+    ///
+    /// # Errors
+    /// `too-large.body`, `invalid-request.encoding` for a compressed one, `network.body` when it is cut.
+    pub(super) async fn read_body(&self, headers: &HeaderMap, body: Body) -> Result<Bytes, UnifiedError> {
+        let limit = self.limits.request_body;
+        let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+        if text(header::CONTENT_ENCODING).is_some_and(|coding| !coding.trim().is_empty() && !coding.eq_ignore_ascii_case("identity")) {
+            return Err(UnifiedError::new(
+                ErrorCategory::InvalidRequest,
+                "encoding",
+                "compressed request bodies are not taken; send it without content-encoding",
+            ));
+        }
+        let too_large = || {
+            UnifiedError::new(
+                ErrorCategory::TooLarge,
+                "body",
+                format!("the request body is over the limit of {limit} bytes"),
+            )
+        };
+        if text(header::CONTENT_LENGTH)
+            .and_then(|length| length.parse::<usize>().ok())
+            .is_some_and(|length| length > limit)
+        {
+            return Err(too_large());
+        }
+        let (mut chunks, mut read) = (body.into_data_stream(), BytesMut::new());
+        while let Some(chunk) = chunks.next().await {
+            let chunk = chunk.map_err(|_| UnifiedError::new(ErrorCategory::InvalidRequest, "body", "the request body was cut"))?;
+            if read.len() + chunk.len() > limit {
+                return Err(too_large());
+            }
+            read.extend_from_slice(&chunk);
+        }
+        Ok(read.freeze())
+    }
+}

@@ -1,0 +1,111 @@
+//! What every request passes: request ID, shape of its errors, authentication, panic fence.
+
+use super::failure::Failure;
+use super::{App, Phase};
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{HeaderName, HeaderValue, Response};
+use axum::middleware::Next;
+use futures_util::FutureExt as _;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use throughline_engine::Principal;
+use throughline_engine::ports::IdKind;
+use throughline_format::{ErrorCategory, ProtocolFamily, UnifiedError, UnifiedId};
+use throughline_protocols::Codec;
+
+/// What is known of a request before its handler runs.
+#[derive(Clone)]
+pub(crate) struct Scope {
+    /// Its ID.
+    pub(crate) request_id: UnifiedId,
+    /// Shape of errors; absent = the native one.
+    pub(crate) codec: Option<Arc<dyn Codec>>,
+}
+
+/// `throughline-request`
+pub(crate) const REQUEST_HEADER: HeaderName = HeaderName::from_static("throughline-request");
+
+/// Paths that anybody may ask.
+fn is_open(path: &str) -> bool {
+    matches!(path, "/" | "/healthz" | "/readyz")
+}
+
+impl App {
+    /// The codec whose shapes a path speaks.
+    fn shape(&self, request: &Request) -> Option<Arc<dyn Codec>> {
+        match request.uri().path() {
+            path if path.starts_with("/v1/messages") => Some(Arc::clone(&self.anthropic)),
+            path if path.starts_with("/v1/models") && is_anthropic_client(request.headers()) => Some(Arc::clone(&self.anthropic)),
+            path if path.starts_with("/v1/") => Some(Arc::clone(&self.openai_chat)),
+            _ => None,
+        }
+    }
+}
+
+/// Whether a client speaks Anthropic's protocol, on paths that both protocols have.
+pub(crate) fn is_anthropic_client(headers: &axum::http::HeaderMap) -> bool {
+    headers.contains_key("anthropic-version")
+}
+
+/// The middleware.
+pub(crate) async fn gate(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response<Body> {
+    let scope = Scope {
+        request_id: app.ids.next(IdKind::Request),
+        codec: app.shape(&request),
+    };
+    let path = request.uri().path().to_owned();
+    let admitted = if is_open(&path) {
+        Ok(None)
+    } else {
+        admit(&app, &request, &path).map(Some)
+    };
+    let mut response = match admitted {
+        Ok(principal) => {
+            request.extensions_mut().insert(scope.clone());
+            if let Some(principal) = principal {
+                request.extensions_mut().insert(principal);
+            }
+            if let Ok(response) = AssertUnwindSafe(next.run(request)).catch_unwind().await {
+                response
+            } else {
+                tracing::error!(request = %scope.request_id, "a handler panicked");
+                Failure::from(UnifiedError::new(
+                    ErrorCategory::Internal,
+                    "panic",
+                    "the gateway made a mistake; the request ID helps to find it",
+                ))
+                .respond(&scope)
+            }
+        }
+        Err(error) => Failure::from(error).respond(&scope),
+    };
+    let request_id = response
+        .headers()
+        .get(REQUEST_HEADER)
+        .cloned()
+        .or_else(|| HeaderValue::from_str(scope.request_id.as_str()).ok());
+    if let Some(request_id) = request_id {
+        // Where the client's SDK looks for it.
+        match scope.codec.as_ref().map(|codec| codec.profile().family) {
+            Some(ProtocolFamily::AnthropicMessages) => drop(response.headers_mut().insert("request-id", request_id.clone())),
+            Some(_) => drop(response.headers_mut().insert("x-request-id", request_id.clone())),
+            None => {}
+        }
+        response.headers_mut().insert(REQUEST_HEADER, request_id);
+    }
+    tracing::debug!(request = %scope.request_id, path, status = response.status().as_u16(), "answered");
+    response
+}
+
+fn admit(app: &App, request: &Request, path: &str) -> Result<Principal, UnifiedError> {
+    if app.phase() == Phase::Starting {
+        return Err(UnifiedError::new(
+            ErrorCategory::Overloaded,
+            "starting",
+            "the gateway is starting; ask again in a moment",
+        ));
+    }
+    app.auth
+        .authenticate(request.headers(), request.uri(), path.starts_with("/unified/"))
+}

@@ -1,0 +1,274 @@
+//! Client protocols: one turn each, streamed or not.
+
+use super::failure::{Failure, event_stream, json};
+use super::gate::{REQUEST_HEADER, Scope};
+use super::relay::{self, Detached, Framing};
+use super::{App, Phase, client};
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use bytes::Bytes;
+use futures_util::FutureExt as _;
+use std::sync::Arc;
+use throughline_engine::{Delivery, Principal, Turn, TurnError, TurnRequest};
+use throughline_format::event::{ErrorEvent, EventBody, EventDraft};
+use throughline_format::{ErrorCategory, LossDisposition, UnifiedError, UnifiedId, UnifiedLossReport};
+use throughline_protocols::{Codec, StreamEncoder};
+
+const CONVERSATION: HeaderName = HeaderName::from_static("throughline-conversation");
+const OPERATION: HeaderName = HeaderName::from_static("throughline-operation");
+const CURSOR: HeaderName = HeaderName::from_static("throughline-cursor");
+const LOSS: HeaderName = HeaderName::from_static("throughline-loss");
+
+/// POST /v1/messages
+pub(super) async fn messages(
+    State(app): State<Arc<App>>,
+    Extension(scope): Extension<Scope>,
+    Extension(principal): Extension<Principal>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response<Body> {
+    let codec = Arc::clone(&app.anthropic);
+    turn(app, codec, scope, principal, headers, body).await
+}
+
+/// POST /v1/chat/completions
+pub(super) async fn chat_completions(
+    State(app): State<Arc<App>>,
+    Extension(scope): Extension<Scope>,
+    Extension(principal): Extension<Principal>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response<Body> {
+    let codec = Arc::clone(&app.openai_chat);
+    turn(app, codec, scope, principal, headers, body).await
+}
+
+async fn turn(app: Arc<App>, codec: Arc<dyn Codec>, scope: Scope, principal: Principal, headers: HeaderMap, body: Body) -> Response<Body> {
+    if app.phase() >= Phase::Draining {
+        return Failure::from(UnifiedError::new(
+            ErrorCategory::Overloaded,
+            "draining",
+            "the gateway is shutting down; ask again in a moment",
+        ))
+        .respond(&scope);
+    }
+    let request = match request(&app, &codec, principal, &headers, body).await {
+        Ok(request) => request,
+        Err(error) => return Failure::from(error).respond(&scope),
+    };
+    // In a task of its own: a client that goes away meanwhile must not stop a turn half-way.
+    let (engine, routes) = (Arc::clone(&app.engine), Arc::clone(&app.routes));
+    let begun = tokio::spawn(async move { engine.begin(request, routes.as_ref()).await }).await;
+    let turn = match begun {
+        Ok(Ok(turn)) => turn,
+        Ok(Err(TurnError { error, loss })) => {
+            let mut response = Failure {
+                error,
+                loss: loss.clone(),
+                cursor: None,
+            }
+            .respond(&scope);
+            if let Some(loss) = loss {
+                set_loss(response.headers_mut(), &loss);
+            }
+            return response;
+        }
+        Err(_) => {
+            tracing::error!(request = %scope.request_id, "a turn panicked before it began");
+            return Failure::from(UnifiedError::new(
+                ErrorCategory::Internal,
+                "panic",
+                "the gateway made a mistake; the request ID helps to find it",
+            ))
+            .respond(&scope);
+        }
+    };
+    let meta = Meta::of(&turn);
+    let mut response = if turn.stream {
+        streamed(&app, codec.as_ref(), &scope, turn).await
+    } else {
+        whole(codec.as_ref(), &scope, turn).await
+    };
+    meta.apply(response.headers_mut());
+    response
+}
+
+async fn request(
+    app: &App,
+    codec: &Arc<dyn Codec>,
+    principal: Principal,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<TurnRequest, UnifiedError> {
+    let (conversation, branch) = (
+        client::id_header(headers, "throughline-conversation")?,
+        client::id_header(headers, "throughline-branch")?,
+    );
+    let require = client::required_features(headers)?;
+    Ok(TurnRequest {
+        principal,
+        codec: Arc::clone(codec),
+        body: app.read_body(headers, body).await?,
+        model: None,
+        conversation,
+        branch,
+        require,
+        client_family: client::family_of(headers),
+        client_headers: client::client_headers(headers),
+        transport: None,
+    })
+}
+
+/// What an answer tells about its turn.
+struct Meta {
+    conversation: UnifiedId,
+    operation: UnifiedId,
+    request: UnifiedId,
+    cursor: String,
+    loss: UnifiedLossReport,
+}
+
+impl Meta {
+    fn of(turn: &Turn) -> Self {
+        Self {
+            conversation: turn.conversation_id.clone(),
+            operation: turn.operation_id.clone(),
+            request: turn.request_id.clone(),
+            cursor: turn.cursor.clone(),
+            loss: turn.loss.clone(),
+        }
+    }
+
+    fn apply(&self, headers: &mut HeaderMap) {
+        for (name, value) in [
+            (CONVERSATION, self.conversation.as_str()),
+            (OPERATION, self.operation.as_str()),
+            (CURSOR, &self.cursor),
+            (REQUEST_HEADER, self.request.as_str()),
+        ] {
+            if let Ok(value) = HeaderValue::from_str(value) {
+                headers.insert(name, value);
+            }
+        }
+        set_loss(headers, &self.loss);
+    }
+}
+
+fn set_loss(headers: &mut HeaderMap, loss: &UnifiedLossReport) {
+    headers.insert(
+        LOSS,
+        HeaderValue::from_static(match loss.disposition {
+            LossDisposition::Lossless => "lossless",
+            LossDisposition::Degraded => "degraded",
+            LossDisposition::Unsupported => "unsupported",
+        }),
+    );
+}
+
+async fn whole(codec: &dyn Codec, scope: &Scope, turn: Turn) -> Response<Body> {
+    let encode = turn.encode.clone();
+    let encoded = match turn.collect().await {
+        Ok(result) => codec.encode_response(&result, &encode),
+        Err(error) => Err(error),
+    };
+    match encoded {
+        Ok(encoded) => json(StatusCode::OK, encoded.body),
+        Err(error) => Failure::from(error).respond(scope),
+    }
+}
+
+async fn streamed(app: &Arc<App>, codec: &dyn Codec, scope: &Scope, mut turn: Turn) -> Response<Body> {
+    let mut framing = ProtocolFraming {
+        encoder: codec.stream_encoder(&turn.encode),
+        operation_id: turn.operation_id.clone(),
+        last: 0,
+    };
+    let first = match opening(&mut turn, &mut framing).await {
+        Ok(first) => first,
+        Err(error) => return Failure::from(error).respond(scope),
+    };
+    event_stream(relay::body(app, turn.subscription, framing, first))
+}
+
+/// The status line waits for the event that tells whether there is an answer at all, so that a refusal of the provider is
+/// an HTTP error in the client's shape. Gives the frames up to there.
+async fn opening(turn: &mut Turn, framing: &mut ProtocolFraming) -> Result<Bytes, UnifiedError> {
+    let ended = || UnifiedError::new(ErrorCategory::Interrupted, "operation", "the operation ended without an answer");
+    let mut first = Vec::new();
+    let mut begun = false;
+    loop {
+        // A refusal is committed together with the begin of its empty answer, so one look further is needed; it never waits.
+        let delivery = if begun {
+            match turn.subscription.next().now_or_never() {
+                Some(next) => next?,
+                None => return Ok(first.into()),
+            }
+        } else {
+            turn.subscription.next().await?
+        };
+        let delivery = delivery.ok_or_else(ended)?;
+        let event = delivery.event()?;
+        let last = begun;
+        match event.body {
+            EventBody::ResponseStarted(_) | EventBody::OperationCompleted(_) => begun = true,
+            EventBody::OperationFailed(ErrorEvent { error }) => return Err(error),
+            EventBody::OperationCancelled(_) | EventBody::OperationExpired(_) => {
+                return Err(UnifiedError::new(
+                    ErrorCategory::Cancelled,
+                    "operation",
+                    "the operation was cancelled before it had an answer",
+                ));
+            }
+            _ => {}
+        }
+        first.extend_from_slice(&framing.event(&delivery)?);
+        if last {
+            return Ok(first.into());
+        }
+    }
+}
+
+/// Events as frames of a client's protocol.
+struct ProtocolFraming {
+    encoder: Box<dyn StreamEncoder>,
+    operation_id: UnifiedId,
+    last: u64,
+}
+
+impl ProtocolFraming {
+    fn frames(&mut self, event: &throughline_format::UnifiedEventV2) -> Bytes {
+        let text: String = self
+            .encoder
+            .push(event)
+            .iter()
+            .map(throughline_protocols::WireFrame::to_sse)
+            .collect();
+        Bytes::from(text)
+    }
+}
+
+impl Framing for ProtocolFraming {
+    fn event(&mut self, delivery: &Delivery) -> Result<Bytes, UnifiedError> {
+        self.last = delivery.sequence;
+        let event = delivery.event()?;
+        Ok(self.frames(&event))
+    }
+
+    fn failed(&mut self, error: UnifiedError) -> Bytes {
+        // The protocol's own form of an error in a stream. The event is only shown, never stored.
+        let time = throughline_format::Timestamp::EPOCH;
+        let event = EventDraft::new(EventBody::OperationFailed(ErrorEvent { error })).stamp(&self.operation_id, self.last + 1, time);
+        self.frames(&event)
+    }
+
+    fn detached(&mut self, _: Detached, _: Option<u64>) -> Bytes {
+        // No client protocol can say it; a cut connection is what their SDKs understand.
+        Bytes::new()
+    }
+
+    fn keep_alive(&self) -> Bytes {
+        Bytes::from(self.encoder.keep_alive().into_owned())
+    }
+}

@@ -1,0 +1,160 @@
+//! The HTTP surface: paths, who may use them, and what every answer carries.
+//!
+//! Client protocols answer in their own shapes, written by their codecs; the native API under `/unified/v2` writes records
+//! of the format. Nothing here builds wire JSON of a provider, except the two models lists.
+
+mod body;
+mod client;
+mod events;
+mod failure;
+mod gate;
+mod health;
+mod inbound;
+mod models;
+mod operations;
+mod relay;
+mod view;
+
+pub use client::client_family;
+pub use failure::native_status;
+
+use crate::auth::Authenticator;
+use crate::config::LimitsConfig;
+use crate::routing::RouteTable;
+use axum::Router;
+use axum::routing::{get, post};
+use std::sync::Arc;
+use std::time::Duration;
+use throughline_engine::Engine;
+use throughline_engine::ports::{Clock, IdSource};
+use throughline_format::{ErrorCategory, ProtocolFamily, UnifiedError};
+use throughline_protocols::Codec;
+use tokio::sync::watch;
+
+/// Pause without an event after which a comment keeps the connection open (contract.md, section 2).
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// How far the process is between start and stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// Not ready yet.
+    Starting,
+    /// Takes requests.
+    Serving,
+    /// Takes no new operation; running ones go on.
+    Draining,
+    /// Subscribers are detached.
+    Closing,
+}
+
+/// Everything that handlers share.
+pub struct App {
+    engine: Arc<Engine>,
+    ids: Arc<dyn IdSource>,
+    clock: Arc<dyn Clock>,
+    routes: Arc<RouteTable>,
+    auth: Authenticator,
+    anthropic: Arc<dyn Codec>,
+    openai_chat: Arc<dyn Codec>,
+    limits: HttpLimits,
+    phase: watch::Sender<Phase>,
+}
+
+/// Bounds and pauses of the HTTP surface.
+#[derive(Clone, Copy, Debug)]
+pub struct HttpLimits {
+    /// Bytes of a request body.
+    pub request_body: usize,
+    /// How long a subscriber may take no bytes.
+    pub subscriber_lag: Duration,
+    /// Pause without an event after which a comment is sent.
+    pub keep_alive: Duration,
+}
+
+impl From<&LimitsConfig> for HttpLimits {
+    fn from(limits: &LimitsConfig) -> Self {
+        Self {
+            request_body: limits.request_body,
+            subscriber_lag: limits.subscriber_lag,
+            keep_alive: KEEP_ALIVE,
+        }
+    }
+}
+
+/// What an [`App`] is built from.
+pub struct AppConfig {
+    /// The engine.
+    pub engine: Arc<Engine>,
+    /// IDs of requests that begin no operation.
+    pub ids: Arc<dyn IdSource>,
+    /// Time, for the models list.
+    pub clock: Arc<dyn Clock>,
+    /// Routes.
+    pub routes: Arc<RouteTable>,
+    /// Who may use it.
+    pub auth: Authenticator,
+    /// Bounds.
+    pub limits: HttpLimits,
+}
+
+impl App {
+    /// The shared state of the handlers, in phase [`Phase::Starting`].
+    ///
+    /// # Errors
+    /// When this build lacks a codec of an inbound path.
+    pub fn new(config: AppConfig) -> Result<Arc<Self>, UnifiedError> {
+        Ok(Arc::new(Self {
+            engine: config.engine,
+            ids: config.ids,
+            clock: config.clock,
+            routes: config.routes,
+            auth: config.auth,
+            anthropic: codec(&ProtocolFamily::AnthropicMessages)?,
+            openai_chat: codec(&ProtocolFamily::OpenAiChat)?,
+            limits: config.limits,
+            phase: watch::Sender::new(Phase::Starting),
+        }))
+    }
+
+    /// Moves on to a later phase; there is no way back.
+    pub fn enter(&self, phase: Phase) {
+        self.phase.send_if_modified(|now| {
+            let later = phase > *now;
+            *now = phase.max(*now);
+            later
+        });
+    }
+
+    fn phase(&self) -> Phase {
+        *self.phase.borrow()
+    }
+}
+
+fn codec(family: &ProtocolFamily) -> Result<Arc<dyn Codec>, UnifiedError> {
+    throughline_protocols::codec_of(family).ok_or_else(|| {
+        UnifiedError::new(
+            ErrorCategory::Unsupported,
+            "direction",
+            format!("this build has no codec for {family}"),
+        )
+    })
+}
+
+/// Every path of the gateway.
+pub fn router(app: Arc<App>) -> Router {
+    Router::new()
+        .route("/v1/messages", post(inbound::messages))
+        .route("/v1/chat/completions", post(inbound::chat_completions))
+        .route("/v1/models", get(models::list))
+        .route("/v1/models/{id}", get(models::one))
+        .route("/unified/v2/operations/{id}", get(operations::one))
+        .route("/unified/v2/operations/{id}/events", get(events::stream))
+        .route("/unified/v2/operations/{id}/cancel", post(operations::cancel))
+        .route("/healthz", get(health::healthz))
+        .route("/readyz", get(health::readyz))
+        .route("/", get(health::root))
+        .fallback(health::unknown_path)
+        .method_not_allowed_fallback(health::wrong_method)
+        .layer(axum::middleware::from_fn_with_state(Arc::clone(&app), gate::gate))
+        .with_state(app)
+}

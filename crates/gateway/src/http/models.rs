@@ -1,0 +1,116 @@
+//! GET /v1/models: the names that routes take, in the list of the client's own protocol.
+
+use super::App;
+use super::failure::{Failure, json};
+use super::gate::{Scope, is_anthropic_client};
+use crate::routing::no_model;
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, Response, StatusCode};
+use serde::Serialize;
+use std::sync::Arc;
+use throughline_format::{ProtocolFamily, Timestamp};
+
+/// A list as Anthropic writes it.
+#[derive(Serialize)]
+struct AnthropicList<'a> {
+    data: Vec<AnthropicModel<'a>>,
+    has_more: bool,
+    first_id: Option<&'a str>,
+    last_id: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct AnthropicModel<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    id: &'a str,
+    display_name: &'a str,
+    created_at: String,
+}
+
+impl<'a> AnthropicModel<'a> {
+    fn new(id: &'a str, now: Timestamp) -> Self {
+        Self {
+            kind: "model",
+            id,
+            display_name: id,
+            created_at: now.to_string(),
+        }
+    }
+}
+
+/// A list as OpenAI writes it.
+#[derive(Serialize)]
+struct OpenAiList<'a> {
+    object: &'static str,
+    data: Vec<OpenAiModel<'a>>,
+}
+
+#[derive(Serialize)]
+struct OpenAiModel<'a> {
+    id: &'a str,
+    object: &'static str,
+    created: i64,
+    owned_by: &'static str,
+}
+
+impl<'a> OpenAiModel<'a> {
+    fn new(id: &'a str, now: Timestamp) -> Self {
+        Self {
+            id,
+            object: "model",
+            created: now.seconds(),
+            owned_by: "throughline",
+        }
+    }
+}
+
+fn family(headers: &HeaderMap) -> ProtocolFamily {
+    if is_anthropic_client(headers) {
+        ProtocolFamily::AnthropicMessages
+    } else {
+        ProtocolFamily::OpenAiChat
+    }
+}
+
+/// The list. Routes know no dates, so the time of the request stands where a date must.
+pub(super) async fn list(State(app): State<Arc<App>>, headers: HeaderMap) -> Response<Body> {
+    let (family, now) = (family(&headers), app.clock.now());
+    let names = app.routes.models(&family);
+    let text = if family == ProtocolFamily::AnthropicMessages {
+        let data = names.iter().map(|name| AnthropicModel::new(name, now)).collect();
+        serde_json::to_string(&AnthropicList {
+            data,
+            has_more: false,
+            first_id: names.first().copied(),
+            last_id: names.last().copied(),
+        })
+    } else {
+        serde_json::to_string(&OpenAiList {
+            object: "list",
+            data: names.iter().map(|name| OpenAiModel::new(name, now)).collect(),
+        })
+    };
+    json(StatusCode::OK, text.unwrap_or_default())
+}
+
+/// One model; any name that a route takes.
+pub(super) async fn one(
+    State(app): State<Arc<App>>,
+    Extension(scope): Extension<Scope>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Response<Body> {
+    let (family, now) = (family(&headers), app.clock.now());
+    if !app.routes.knows(&family, &id) {
+        return Failure::from(no_model(&id)).respond(&scope);
+    }
+    let text = if family == ProtocolFamily::AnthropicMessages {
+        serde_json::to_string(&AnthropicModel::new(&id, now))
+    } else {
+        serde_json::to_string(&OpenAiModel::new(&id, now))
+    };
+    json(StatusCode::OK, text.unwrap_or_default())
+}

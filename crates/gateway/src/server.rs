@@ -1,0 +1,344 @@
+//! [`Server`]: a whole gateway, from configuration and data directory to a listening socket, and its orderly end.
+
+use crate::auth::{Authenticator, HostPolicy};
+use crate::config::{Config, ConfigError, Durability, Problem};
+use crate::data_dir::DataDir;
+use crate::demo::{self, DemoUpstream};
+use crate::http::{App, AppConfig, HttpLimits, Phase, router};
+use crate::routing::{RouteTable, Sources, TargetSource};
+use crate::system::{SystemClock, UuidSource};
+use axum::serve::ListenerExt as _;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use throughline_engine::ports::{Clock, IdSource};
+use throughline_engine::{Engine, EngineConfig, EngineLimits};
+use throughline_format::{ErrorCategory, UnifiedError};
+use throughline_providers::Provider;
+use throughline_store::{KeyRing, OsRandom, StoreError, StoreLimits, UnifiedStateStore, Vault, keyring};
+use throughline_store_sqlite::{SqliteConfig, SqliteStore};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+
+/// How long connections may take to end once everything was said.
+const CLOSE_GRACE: Duration = Duration::from_secs(2);
+/// Pause between looks at the running operations while draining.
+const DRAIN_PAUSE: Duration = Duration::from_millis(50);
+
+/// Reads a variable of the environment.
+pub type Variables<'v> = &'v (dyn Fn(&str) -> Option<String> + Sync);
+
+/// What a server is started with.
+pub struct ServeOptions {
+    /// The configuration, overrides of the command line applied.
+    pub config: Config,
+    /// Name of its file, for messages.
+    pub config_name: String,
+    /// The data directory.
+    pub data: DataDir,
+    /// Key ring elsewhere than in the data directory.
+    pub key_ring: Option<PathBuf>,
+    /// Whether the built-in upstreams run.
+    pub demo: bool,
+}
+
+/// Why a server did not start.
+#[derive(Debug)]
+pub enum StartError {
+    /// The configuration is at fault.
+    Config(ConfigError),
+    /// Something else.
+    Failed(UnifiedError),
+}
+
+impl From<UnifiedError> for StartError {
+    fn from(error: UnifiedError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<StoreError> for StartError {
+    fn from(error: StoreError) -> Self {
+        Self::Failed(error.to_unified())
+    }
+}
+
+impl From<ConfigError> for StartError {
+    fn from(error: ConfigError) -> Self {
+        Self::Config(error)
+    }
+}
+
+/// What a checked configuration has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Checked {
+    /// Number of providers.
+    pub providers: usize,
+    /// Number of routes.
+    pub routes: usize,
+}
+
+/// Checks everything that can be checked without a data directory: values, credentials, routes.
+///
+/// # Errors
+/// Every problem found.
+pub fn check(config: &Config, file: &str, variables: Variables<'_>) -> Result<Checked, StartError> {
+    let vault = Vault::new(KeyRing::generate(&OsRandom, SystemClock.now())?, Arc::new(OsRandom))?;
+    check_listen(config, file)?;
+    let sources = connect(config, file, variables, &vault)?;
+    RouteTable::new(&config.routes, &sources, file)?;
+    Ok(Checked {
+        providers: config.providers.len(),
+        routes: config.routes.len(),
+    })
+}
+
+fn check_listen(config: &Config, file: &str) -> Result<(), ConfigError> {
+    if config.server.listen.ip().is_loopback() || config.auth.required {
+        return Ok(());
+    }
+    let message = "an address beyond this machine needs [auth] required = true and a client key";
+    Err(ConfigError {
+        file: file.to_owned(),
+        problems: vec![Problem {
+            line: None,
+            key: "server.listen".to_owned(),
+            message: message.to_owned(),
+        }],
+    })
+}
+
+fn connect(config: &Config, file: &str, variables: Variables<'_>, vault: &Vault) -> Result<Sources, ConfigError> {
+    let (mut sources, mut problems) = (Sources::new(), Vec::new());
+    for provider in &config.providers {
+        let connected = provider.resolve(&|name| variables(name)).and_then(|spec| {
+            let line = (provider.name.line > 0).then_some(provider.name.line);
+            Provider::connect(spec, vault).map_err(|error| Problem {
+                line,
+                key: provider.name.key.clone(),
+                message: error.message,
+            })
+        });
+        match connected {
+            Ok(connected) => drop(sources.insert(provider.name.value.clone(), Arc::new(connected) as Arc<dyn TargetSource>)),
+            Err(problem) => problems.push(problem),
+        }
+    }
+    if problems.is_empty() {
+        Ok(sources)
+    } else {
+        Err(ConfigError {
+            file: file.to_owned(),
+            problems,
+        })
+    }
+}
+
+/// A gateway that listens.
+pub struct Server {
+    app: Arc<App>,
+    engine: Arc<Engine>,
+    store: Arc<dyn UnifiedStateStore>,
+    listener: TcpListener,
+    address: SocketAddr,
+    grace: Duration,
+    data: DataDir,
+    demo: Option<DemoUpstream>,
+    routes: Vec<String>,
+}
+
+impl Server {
+    /// Opens the store, interrupts what a former process left running, binds the port.
+    ///
+    /// # Errors
+    /// [`StartError`]; nothing listens then.
+    pub async fn start(options: ServeOptions, variables: Variables<'_>) -> Result<Self, StartError> {
+        let ServeOptions {
+            mut config,
+            config_name,
+            data,
+            key_ring,
+            demo,
+        } = options;
+        let (clock, ids): (Arc<dyn Clock>, Arc<dyn IdSource>) = (Arc::new(SystemClock), Arc::new(UuidSource));
+        check_listen(&config, &config_name)?;
+        let auth = authenticator(&config, &data)?;
+        if !config.server.listen.ip().is_loopback() && !auth.has_keys() {
+            return Err(ConfigError::whole(config_name, "there is no client key yet; make one with `throughline key new`").into());
+        }
+        let vault = Arc::new(open_vault(key_ring.unwrap_or_else(|| data.key_ring()), clock.as_ref())?);
+        let upstream = if demo {
+            Some(DemoUpstream::start(Arc::clone(&clock), Arc::clone(&ids)).await?)
+        } else {
+            None
+        };
+        if let Some(upstream) = &upstream {
+            demo::configure(&mut config, upstream.address(), upstream.key())?;
+        }
+        let sources = connect(&config, &config_name, variables, &vault)?;
+        let routes = Arc::new(RouteTable::new(&config.routes, &sources, &config_name)?);
+        let store = open_store(&config, &data, Arc::clone(&vault), clock.now()).await?;
+        let engine = Engine::new(EngineConfig {
+            store: Arc::clone(&store),
+            vault,
+            clock: Arc::clone(&clock),
+            ids: Arc::clone(&ids),
+            limits: engine_limits(&config),
+        })?;
+        let recovered = engine.recover().await?;
+        tracing::info!(?recovered, "recovered");
+        let listener = TcpListener::bind(config.server.listen)
+            .await
+            .map_err(|error| cannot_listen(config.server.listen, &error))?;
+        let address = listener.local_addr().map_err(|error| cannot_listen(config.server.listen, &error))?;
+        let app = App::new(AppConfig {
+            engine: Arc::clone(&engine),
+            ids,
+            clock,
+            routes,
+            auth,
+            limits: HttpLimits::from(&config.limits),
+        })?;
+        app.enter(Phase::Serving);
+        let routes = config
+            .routes
+            .iter()
+            .map(|route| format!("{} -> {}", route.pattern, route.target.provider.value))
+            .collect();
+        Ok(Self {
+            app,
+            engine,
+            store,
+            listener,
+            address,
+            grace: config.server.shutdown_grace,
+            data,
+            demo: upstream,
+            routes,
+        })
+    }
+
+    /// Where it listens; the port that the system chose when none was asked for.
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its URL.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// The data directory.
+    pub fn data_dir(&self) -> &Path {
+        self.data.root()
+    }
+
+    /// Its routes, for people.
+    pub fn routes(&self) -> &[String] {
+        &self.routes
+    }
+
+    /// Whether the built-in upstreams run.
+    pub const fn is_demo(&self) -> bool {
+        self.demo.is_some()
+    }
+
+    /// Serves until the first stop, then drains: no new operation, running ones go on for the grace period or until the
+    /// second stop, what runs then is interrupted with its end committed.
+    ///
+    /// # Errors
+    /// When the socket or the store fails.
+    pub async fn run(self, mut stops: mpsc::Receiver<()>) -> Result<(), UnifiedError> {
+        let (stop_accepting, stopped) = tokio::sync::oneshot::channel::<()>();
+        let listener = self.listener.tap_io(|socket| drop(socket.set_nodelay(true)));
+        let service = axum::serve(listener, router(Arc::clone(&self.app))).with_graceful_shutdown(async move { drop(stopped.await) });
+        let mut serving = tokio::spawn(service.into_future());
+        let failed =
+            |error: &dyn std::fmt::Display| UnifiedError::new(ErrorCategory::Internal, "serve", format!("serving stopped: {error}"));
+        tokio::select! {
+            ended = &mut serving => return Err(match ended { Ok(Err(error)) => failed(&error), Ok(Ok(())) => failed(&"the socket was closed"), Err(error) => failed(&error) }),
+            _ = stops.recv() => {}
+        }
+        self.app.enter(Phase::Draining);
+        // Nobody listens any more when serving has ended by itself.
+        let _ = stop_accepting.send(());
+        tracing::info!(running = self.engine.running(), "draining");
+        let engine = &self.engine;
+        let drained = async {
+            while engine.running() > 0 {
+                tokio::time::sleep(DRAIN_PAUSE).await;
+            }
+        };
+        tokio::select! {
+            () = drained => {}
+            () = tokio::time::sleep(self.grace) => {}
+            _ = stops.recv() => {}
+        }
+        self.engine.shutdown().await;
+        // Subscribers have the end of their operations by now; whoever still hangs on is detached.
+        if tokio::time::timeout(CLOSE_GRACE, &mut serving).await.is_err() {
+            self.app.enter(Phase::Closing);
+            if tokio::time::timeout(CLOSE_GRACE, &mut serving).await.is_err() {
+                serving.abort();
+            }
+        }
+        self.store.close().await.map_err(|error| error.to_unified())
+    }
+}
+
+fn authenticator(config: &Config, data: &DataDir) -> Result<Authenticator, UnifiedError> {
+    let mut hosts = config.server.allowed_hosts.clone();
+    hosts.push(config.server.listen.ip().to_string());
+    Authenticator::from_file(
+        config.auth.required,
+        HostPolicy::new(&hosts, &config.server.allowed_origins),
+        data.client_keys(),
+    )
+}
+
+fn open_vault(path: PathBuf, clock: &dyn Clock) -> Result<Vault, StoreError> {
+    Vault::new(keyring::load_or_create(&path, &OsRandom, clock.now())?, Arc::new(OsRandom))
+}
+
+async fn open_store(
+    config: &Config,
+    data: &DataDir,
+    vault: Arc<Vault>,
+    now: throughline_format::Timestamp,
+) -> Result<Arc<dyn UnifiedStateStore>, StartError> {
+    let mut sqlite = SqliteConfig::new(data.database(), data.artifacts());
+    sqlite.retention_days = config.store.retention_days;
+    sqlite.durability = match config.store.durability {
+        Durability::Full => throughline_store_sqlite::Durability::Full,
+        Durability::Normal => throughline_store_sqlite::Durability::Normal,
+    };
+    sqlite.limits = StoreLimits {
+        item_bytes: config.limits.item,
+        event_bytes: config.limits.event,
+        artifact_bytes: config.limits.artifact,
+        ..StoreLimits::default()
+    };
+    let opened = tokio::task::spawn_blocking(move || SqliteStore::open(sqlite, &vault, &OsRandom, now)).await;
+    let store = opened.map_err(|_| UnifiedError::new(ErrorCategory::Internal, "panic", "opening the database panicked"))??;
+    Ok(Arc::new(store))
+}
+
+fn engine_limits(config: &Config) -> EngineLimits {
+    EngineLimits {
+        ring_events: config.limits.ring_events,
+        ring_bytes: config.limits.ring,
+        concurrent_operations: config.limits.concurrent_operations,
+        items_per_request: config.limits.items_per_request,
+        tools_per_request: config.limits.tools_per_request,
+        answer_bytes: config.limits.answer,
+    }
+}
+
+fn cannot_listen(address: SocketAddr, error: &std::io::Error) -> UnifiedError {
+    UnifiedError::new(
+        ErrorCategory::Internal,
+        "listen",
+        format!("cannot listen on {address}: {}", error.kind()),
+    )
+}

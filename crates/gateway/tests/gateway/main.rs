@@ -1,0 +1,16 @@
+//! Behaviour of the gateway through its public API.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    missing_docs,
+    unreachable_pub
+)]
+
+mod access;
+mod config;
+mod demo;
+mod events;
+mod support;
+mod turns;

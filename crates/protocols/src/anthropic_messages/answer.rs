@@ -1,0 +1,409 @@
+//! An answer under construction: streams and unstreamed responses go through the same steps, so they cannot differ.
+
+use super::decode_block::Whole;
+use super::kept::{self, Keeper, below};
+use super::usage;
+use super::wire::{Ending, Members, Response};
+use crate::codec::Decoded;
+use crate::context::DecodeContext;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use throughline_format::event::{
+    ItemCompleted, ItemDelta, ItemDeltaEvent, ItemStarted, LossUpdate, ResponseMetadata, ResponseStarted, UsageUpdate, Warning,
+};
+use throughline_format::item::{ItemStatus, Role, UnifiedItemBase, Visibility};
+use throughline_format::provenance::ItemOrigin;
+use throughline_format::resource::{Issuer, ResourceType};
+use throughline_format::result::UnifiedResolvedModel;
+use throughline_format::status::SafetyDetail;
+use throughline_format::{
+    EventBody, EventDraft, Json, UnifiedError, UnifiedFinishReason, UnifiedId, UnifiedItem, UnifiedItemBody, UnifiedResponseStatus,
+};
+
+/// Number of the first side resource of an answer's root, apart from those of the request of the same operation.
+const ROOT: u64 = 16;
+
+/// A block that is open.
+pub(super) enum Open {
+    /// Text: part of the message item.
+    Text {
+        item_id: UnifiedId,
+        part_id: UnifiedId,
+        citations: Vec<Json>,
+        path: String,
+    },
+    /// Thinking; its part begins when it is known whether there is text.
+    Thinking {
+        item_id: UnifiedId,
+        begun: bool,
+        signature: Option<String>,
+        path: String,
+    },
+    /// A call with its argument text so far.
+    Call {
+        item_id: UnifiedId,
+        call_id: String,
+        given: Option<Json>,
+        text: String,
+    },
+    /// A block that comes whole.
+    Whole { raw: Json, path: String },
+    /// Withheld thinking, whole.
+    Redacted {
+        block: super::wire::RedactedThinkingBlock,
+        path: String,
+    },
+}
+
+/// The message item that takes text blocks.
+pub(super) struct Run {
+    pub(super) item_id: UnifiedId,
+    pub(super) parts: u64,
+    pub(super) open: u64,
+    /// Another kind of block has begun: the item ends with its last open part.
+    pub(super) ending: bool,
+}
+
+/// The answer so far.
+pub(super) struct Answer {
+    pub(super) keeper: Keeper,
+    pub(super) out: Decoded,
+    pub(super) model: Option<String>,
+    pub(super) items: Vec<UnifiedId>,
+    pub(super) runs: Vec<Run>,
+    pub(super) open: BTreeMap<u64, Open>,
+    /// Calls of the client and of hosted tools, the latter with their items until a result comes.
+    pub(super) client_calls: BTreeSet<String>,
+    pub(super) hosted_calls: BTreeMap<String, UnifiedId>,
+    pub(super) usage: Vec<(String, Json)>,
+    pub(super) root: Vec<(String, Json)>,
+    pub(super) ending: Ending,
+    /// The provider's handle of the message.
+    pub(super) message_id: Option<String>,
+    /// Whether the message has begun.
+    pub(super) started: bool,
+    pub(super) losses_told: usize,
+}
+
+impl Answer {
+    /// An answer that has not begun.
+    pub(super) fn new(context: &DecodeContext) -> Self {
+        Self {
+            keeper: Keeper::new(Arc::new(context.clone()), super::profile(), Issuer::Provider),
+            out: Decoded::default(),
+            model: None,
+            items: Vec::new(),
+            runs: Vec::new(),
+            open: BTreeMap::new(),
+            client_calls: BTreeSet::new(),
+            hosted_calls: BTreeMap::new(),
+            usage: Vec::new(),
+            root: Vec::new(),
+            ending: Ending {
+                stop_reason: None,
+                stop_sequence: None,
+                stop_details: None,
+                extra: crate::wire::Extra::default(),
+            },
+            message_id: None,
+            started: false,
+            losses_told: 0,
+        }
+    }
+
+    /// Hands out what came up since the last call.
+    pub(super) fn take(&mut self) -> Decoded {
+        let mut out = std::mem::take(&mut self.out);
+        out.resources.append(&mut self.keeper.resources);
+        out
+    }
+
+    pub(super) fn context(&self) -> Arc<DecodeContext> {
+        self.keeper.context.clone()
+    }
+
+    /// The message begins; content that it brings along is taken whole.
+    pub(super) fn start(&mut self, message: Response) {
+        self.started = true;
+        let context = self.context();
+        if let Some(id) = &message.id {
+            let resource = context.operation_id.resource(ROOT + 1);
+            self.keeper.payload(
+                kept::MESSAGE_ID,
+                ResourceType::Response,
+                None,
+                resource,
+                id.as_bytes().to_vec(),
+                "/id",
+            );
+        }
+        self.message_id = message.id;
+        let model = message
+            .model
+            .or_else(|| context.requested_model.clone())
+            .unwrap_or_else(|| "unspecified".into());
+        self.model = Some(model.clone());
+        let resolved = UnifiedResolvedModel {
+            requested: context.requested_model.clone(),
+            model: model.clone(),
+            model_provider: context.model_provider.clone(),
+            family: None,
+            version: None,
+            service_tier: None,
+        };
+        let provenance = context.provenance(ItemOrigin::Provider, self.keeper.profile.clone(), Some(&model));
+        self.out.push(EventBody::ResponseStarted(ResponseStarted {
+            response_id: context.operation_id.clone(),
+            model: resolved,
+            profile: self.keeper.profile.clone(),
+            attribution: Some(provenance.attribution),
+        }));
+        self.root.extend(below("", message.extra.0));
+        self.end(Ending {
+            stop_reason: message.stop_reason,
+            stop_sequence: message.stop_sequence,
+            stop_details: message.stop_details,
+            extra: crate::wire::Extra::default(),
+        });
+        self.usage(message.usage, self.ending.stop_reason.is_some());
+        for (index, block) in message.content.unwrap_or_default().into_iter().enumerate() {
+            self.begin(index as u64, block);
+            self.close(index as u64);
+        }
+    }
+
+    /// Usage fields replace those of the same name; `last` tells that counting is over.
+    pub(super) fn usage(&mut self, usage: Option<Members>, last: bool) {
+        let Some(usage) = usage.filter(|usage| !usage.extra.is_empty()) else {
+            return;
+        };
+        for (key, value) in usage.extra.0 {
+            assign(&mut self.usage, key, value);
+        }
+        let unified = usage::decode(&kept::object(self.usage.clone()), last);
+        self.out.push(EventBody::UsageUpdate(UsageUpdate { usage: unified }));
+    }
+
+    /// How the message ends, as far as it is told; and fields beside it.
+    pub(super) fn end(&mut self, ending: Ending) {
+        self.root.extend(below("", ending.extra.0));
+        if ending.stop_reason.is_some() {
+            self.ending.stop_reason = ending.stop_reason;
+        }
+        if ending.stop_sequence.is_some() {
+            self.ending.stop_sequence = ending.stop_sequence;
+        }
+        if ending.stop_details.is_some() {
+            self.ending.stop_details = ending.stop_details;
+        }
+    }
+
+    /// Keeps an error body as it was written.
+    pub(super) fn error_body(&mut self, text: &str) {
+        let resource = self.context().operation_id.resource(ROOT + 3);
+        self.keeper.payload(
+            kept::ERROR_BODY,
+            ResourceType::Other("error".into()),
+            None,
+            resource,
+            text.as_bytes().to_vec(),
+            "",
+        );
+    }
+
+    /// Fields of the message without a Unified word.
+    pub(super) fn root_fields(&mut self, fields: Vec<(String, Json)>) {
+        self.root.extend(below("", fields));
+    }
+
+    pub(super) fn next_item(&mut self) -> UnifiedId {
+        let id = self.context().item_id(self.items.len() as u64);
+        self.items.push(id.clone());
+        id
+    }
+
+    pub(super) fn item(&self, id: &UnifiedId, status: ItemStatus, body: UnifiedItemBody) -> UnifiedItem {
+        let context = self.context();
+        let position = self.items.iter().position(|item| item == id).unwrap_or_default();
+        let base = UnifiedItemBase {
+            id: id.clone(),
+            conversation_id: context.conversation_id.clone(),
+            branch_id: context.branch_id.clone(),
+            sequence: context.first_sequence + position as u64,
+            parent_id: position.checked_sub(1).and_then(|before| self.items.get(before)).cloned(),
+            created_at: context.received_at,
+            role: Some(Role::Assistant),
+            visibility: Visibility::Model,
+            status,
+            provenance: context.provenance(ItemOrigin::Provider, self.keeper.profile.clone(), self.model.as_deref()),
+            cache: None,
+            provider_data: None,
+        };
+        UnifiedItem { base, body }
+    }
+
+    pub(super) fn tell(&mut self, draft: EventDraft) {
+        self.out.drafts.push(draft);
+    }
+
+    pub(super) fn started_item(&mut self, id: &UnifiedId, whole: Whole) {
+        let mut item = self.item(id, ItemStatus::InProgress, whole.body);
+        item.base.provider_data = whole.provider_data;
+        self.tell(EventDraft::of_item(id.clone(), EventBody::ItemStarted(ItemStarted { item })));
+    }
+
+    pub(super) fn completed_item(&mut self, id: &UnifiedId, whole: Whole) {
+        let mut item = self.item(id, ItemStatus::Completed, whole.body);
+        item.base.provider_data = whole.provider_data;
+        self.tell(EventDraft::of_item(
+            id.clone(),
+            EventBody::ItemCompleted(ItemCompleted {
+                status: ItemStatus::Completed,
+                item: Some(item),
+            }),
+        ));
+    }
+
+    pub(super) fn finish_item(&mut self, id: &UnifiedId, status: ItemStatus) {
+        self.tell(EventDraft::of_item(
+            id.clone(),
+            EventBody::ItemCompleted(ItemCompleted { status, item: None }),
+        ));
+    }
+
+    pub(super) fn item_delta(&mut self, item_id: &UnifiedId, part_id: Option<&UnifiedId>, delta: ItemDelta) {
+        let mut draft = EventDraft::of_item(item_id.clone(), EventBody::ItemDelta(ItemDeltaEvent { delta }));
+        draft.part_id = part_id.cloned();
+        self.tell(draft);
+    }
+
+    /// A remark that changes nothing.
+    pub(super) fn warn(&mut self, code: &str, text: impl Into<String>) {
+        self.out.push(EventBody::Warning(Warning {
+            code: code.to_owned(),
+            message: throughline_format::error::sanitise(&text.into()),
+        }));
+    }
+
+    /// No further text goes to the message item.
+    pub(super) fn end_run(&mut self) {
+        self.sweep_runs(true);
+    }
+
+    pub(super) fn sweep_runs(&mut self, ending: bool) {
+        if ending {
+            self.runs.iter_mut().for_each(|run| run.ending = true);
+        }
+        let done: Vec<_> = self
+            .runs
+            .iter()
+            .filter(|run| run.ending && run.open == 0)
+            .map(|run| run.item_id.clone())
+            .collect();
+        self.runs.retain(|run| !run.ending || run.open > 0);
+        for item_id in done {
+            self.finish_item(&item_id, ItemStatus::Completed);
+        }
+    }
+
+    /// The message ends well.
+    pub(super) fn complete(&mut self) {
+        let open: Vec<u64> = self.open.keys().copied().collect();
+        for index in open {
+            self.warn("stream.block-left-open", "the message ended before its block; the block ends there");
+            self.close(index);
+        }
+        self.end_run();
+        let status = self.status();
+        self.finish_root();
+        let items = self.items.clone();
+        self.out.complete(status, items);
+    }
+
+    /// The message ends badly; what is open stays unfinished.
+    pub(super) fn fail(&mut self, error: UnifiedError, reason: UnifiedFinishReason) {
+        self.finish_root();
+        let items = self.items.clone();
+        self.out.fail(error, UnifiedResponseStatus::finished(reason, None), items);
+    }
+
+    /// Fields of the message that are kept, usage as written, and what was lost.
+    fn finish_root(&mut self) {
+        let context = self.context();
+        if let Some(tier) = self
+            .usage
+            .iter()
+            .find(|(key, _)| key == "service_tier")
+            .and_then(|(_, tier)| tier.decode::<Option<String>>().ok().flatten())
+        {
+            self.out.push(EventBody::ResponseMetadata(ResponseMetadata {
+                service_tier: Some(tier),
+                ..ResponseMetadata::default()
+            }));
+        }
+        let mut fields = std::mem::take(&mut self.root);
+        if let Some(details) = &self.ending.stop_details {
+            fields.extend(below("/stop_details", details.extra.0.clone()));
+        }
+        let mut last: Vec<(String, Json)> = Vec::new();
+        for (key, value) in fields {
+            assign(&mut last, key, value);
+        }
+        self.keeper.fields(None, context.operation_id.resource(ROOT), "", last);
+        if !self.usage.is_empty() {
+            let payload = kept::object(std::mem::take(&mut self.usage)).as_str().as_bytes().to_vec();
+            self.keeper.payload(
+                kept::USAGE,
+                ResourceType::Other("usage".into()),
+                None,
+                context.operation_id.resource(ROOT + 2),
+                payload,
+                "/usage",
+            );
+        }
+        let entries = self
+            .keeper
+            .loss
+            .report()
+            .entries
+            .get(self.losses_told..)
+            .unwrap_or_default()
+            .to_vec();
+        self.losses_told += entries.len();
+        if !entries.is_empty() {
+            self.out.push(EventBody::LossUpdate(LossUpdate { entries }));
+        }
+    }
+
+    fn status(&self) -> UnifiedResponseStatus {
+        let word = self.ending.stop_reason.clone();
+        let reason = match word.as_deref() {
+            Some("end_turn" | "stop_sequence") if !self.client_calls.is_empty() => UnifiedFinishReason::ToolCalls,
+            Some("end_turn" | "stop_sequence") => UnifiedFinishReason::Stop,
+            Some("max_tokens") => UnifiedFinishReason::Length,
+            Some("tool_use") => UnifiedFinishReason::ToolCalls,
+            Some("pause_turn" | "compaction") => UnifiedFinishReason::Paused,
+            Some("refusal") => UnifiedFinishReason::Refusal,
+            Some("model_context_window_exceeded") => UnifiedFinishReason::MaxContext,
+            _ => UnifiedFinishReason::Unknown,
+        };
+        let mut status = UnifiedResponseStatus::finished(reason, word);
+        status.stop_sequence.clone_from(&self.ending.stop_sequence);
+        status.safety = self.ending.stop_details.as_ref().map(|d| SafetyDetail {
+            category: d.category.clone(),
+            explanation: d.explanation.clone(),
+        });
+        status
+    }
+}
+
+/// Sets a member; the last value counts and `null` counts as not told.
+fn assign(members: &mut Vec<(String, Json)>, key: String, value: Json) {
+    if value.as_str() == "null" {
+        return;
+    }
+    match members.iter_mut().find(|(known, _)| *known == key) {
+        Some((_, old)) => *old = value,
+        None => members.push((key, value)),
+    }
+}

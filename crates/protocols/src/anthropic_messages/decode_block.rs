@@ -1,0 +1,372 @@
+//! Blocks of the wire as items and parts; requests, responses and streams share this.
+
+use super::decode_hosted::{citation, hosted_type};
+use super::kept::{self, Keeper, references};
+use super::wire::{Block, CallerBlock, DocumentBlock, ImageBlock, Source, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock};
+use crate::side::SideResource;
+use crate::synthetic::SyntheticSealer;
+use crate::wire::{TextOr, peek_tag};
+use serde::Deserialize;
+use throughline_format::item::{CallerRef, MessageItem, ReasoningItem, ToolCallItem, ToolResultItem};
+use throughline_format::media::{InlineEncoding, InlineSource, ResourceSource, UnifiedDataSource, UnifiedMediaMetadata, UrlSource};
+use throughline_format::part::{JsonPart, MediaPart, ReasoningForm, ReasoningPart, ReasoningPrivateState, ReasoningState, TextPart};
+use throughline_format::resource::{Issuer, ResourceType};
+use throughline_format::tool::{Caller, Execution};
+use throughline_format::{
+    Json, PartBody, UnifiedContentPart, UnifiedId, UnifiedItemBody, UnifiedProviderDataRef, UnifiedProviderResourceRef,
+    UnifiedToolLifecycle, UnifiedToolType,
+};
+
+/// A decoded block that is an item of its own.
+pub(super) struct Whole {
+    /// Kind and content.
+    pub(super) body: UnifiedItemBody,
+    /// References of the item.
+    pub(super) provider_data: Option<Vec<UnifiedProviderDataRef>>,
+}
+
+/// Whose tool a call block calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CallKind {
+    /// `tool_use`
+    Client,
+    /// `server_tool_use`
+    Server,
+    /// `mcp_tool_use`
+    Mcp,
+}
+
+impl Keeper {
+    /// A text block as a part.
+    pub(super) fn text(&mut self, part_id: &UnifiedId, block: TextBlock, path: &str) -> UnifiedContentPart {
+        let unmapped = self.unmapped(part_id, path, block.extra.into_unmapped());
+        let raw = block.citations.filter(|list| !list.is_empty());
+        let annotations = raw
+            .as_ref()
+            .map(|list| list.iter().enumerate().map(|(n, raw)| citation(part_id, n, raw)).collect());
+        let kept = raw.map(|list| self.citations(part_id, &list, &format!("{path}/citations")));
+        let mut part = UnifiedContentPart::new(
+            part_id.clone(),
+            PartBody::Text(TextPart {
+                text: block.text,
+                annotations,
+                ..TextPart::default()
+            }),
+        );
+        part.base.provider_data = references([unmapped, kept]);
+        part
+    }
+
+    /// Keeps the citations of a text as they were written: some hold private indexes.
+    pub(super) fn citations(&mut self, part_id: &UnifiedId, list: &[Json], path: &str) -> UnifiedProviderDataRef {
+        let payload = kept::json(list).as_str().as_bytes().to_vec();
+        self.payload(
+            kept::CITATIONS,
+            ResourceType::Other("citations".into()),
+            Some(part_id),
+            part_id.resource(2),
+            payload,
+            path,
+        )
+    }
+
+    /// A media source, with what has to be kept of it.
+    fn source(&mut self, part_id: &UnifiedId, source: Source, path: &str) -> (UnifiedDataSource, Vec<(String, Json)>) {
+        let inline = |media_type: String, data: String, encoding| {
+            UnifiedDataSource::Inline(InlineSource {
+                media_type,
+                data,
+                encoding,
+            })
+        };
+        match source {
+            Source::Base64(s) => (
+                inline(s.media_type, s.data, InlineEncoding::Base64),
+                kept::below("/source", s.extra.0),
+            ),
+            Source::Text(s) => (
+                inline(s.media_type.unwrap_or_else(|| "text/plain".into()), s.data, InlineEncoding::Utf8),
+                kept::below("/source", s.extra.0),
+            ),
+            Source::Url(s) => (
+                UnifiedDataSource::Url(UrlSource {
+                    url: s.url,
+                    headers_ref: None,
+                }),
+                kept::below("/source", s.extra.0),
+            ),
+            Source::File(s) => (
+                self.file(part_id, s.file_id, &format!("{path}/source/file_id")),
+                kept::below("/source", s.extra.0),
+            ),
+            Source::Unknown(raw) => {
+                let text = raw.decode::<ContentSource>().map(|s| s.content.text()).unwrap_or_default();
+                (
+                    inline("text/plain".into(), text, InlineEncoding::Utf8),
+                    vec![("/source".into(), raw)],
+                )
+            }
+        }
+    }
+
+    /// A provider file; its handle is kept apart.
+    fn file(&mut self, part_id: &UnifiedId, file_id: String, path: &str) -> UnifiedDataSource {
+        let kept = self.payload(
+            kept::FILE,
+            ResourceType::File,
+            Some(part_id),
+            part_id.resource(0),
+            file_id.into_bytes(),
+            path,
+        );
+        UnifiedDataSource::ProviderResource(ResourceSource {
+            resource: UnifiedProviderResourceRef {
+                resource_id: kept.resource_id,
+                resource_type: ResourceType::File,
+                owner_fingerprint: self.context.owner_fingerprint,
+                status: None,
+                expires_at: None,
+            },
+        })
+    }
+
+    fn image(&mut self, part_id: &UnifiedId, block: ImageBlock, path: &str) -> UnifiedContentPart {
+        let (source, mut fields) = self.source(part_id, block.source, path);
+        fields.extend(block.extra.into_unmapped());
+        let mut part = UnifiedContentPart::new(part_id.clone(), PartBody::Image(MediaPart { source, media: None }));
+        part.base.provider_data = references([self.unmapped(part_id, path, fields)]);
+        part
+    }
+
+    fn document(&mut self, part_id: &UnifiedId, block: DocumentBlock, path: &str) -> UnifiedContentPart {
+        let (source, mut fields) = self.source(part_id, block.source, path);
+        fields.extend(block.extra.into_unmapped());
+        let media = UnifiedMediaMetadata {
+            title: block.title,
+            context: block.context,
+            citations_enabled: block.citations.as_ref().and_then(|c| c.enabled),
+            ..UnifiedMediaMetadata::default()
+        };
+        fields.extend(kept::below("/citations", block.citations.map(|c| c.extra.0).unwrap_or_default()));
+        let media = (media != UnifiedMediaMetadata::default()).then_some(media);
+        let mut part = UnifiedContentPart::new(part_id.clone(), PartBody::Document(MediaPart { source, media }));
+        part.base.provider_data = references([self.unmapped(part_id, path, fields)]);
+        part
+    }
+
+    /// A block that is a part of a message or result; hands back what is an item of its own.
+    pub(super) fn part(&mut self, part_id: &UnifiedId, block: Block, path: &str) -> Result<UnifiedContentPart, Block> {
+        match block {
+            Block::Text(b) => Ok(self.text(part_id, b, path)),
+            Block::Image(b) => Ok(self.image(part_id, b, path)),
+            Block::Document(b) => Ok(self.document(part_id, b, path)),
+            Block::Unknown(raw) => match peek_tag(raw.as_str(), "type").as_deref() {
+                Some(kind @ ("search_result" | "tool_reference" | "browser_state")) => {
+                    let part = JsonPart {
+                        schema_name: Some(format!("{}{kind}", super::JSON_PREFIX)),
+                        value: raw,
+                    };
+                    Ok(UnifiedContentPart::new(part_id.clone(), PartBody::Json(part)))
+                }
+                Some("container_upload") => match raw.decode::<super::wire::FileSource>() {
+                    Ok(mut upload) => {
+                        upload.extra.take("type");
+                        let source = self.file(part_id, upload.file_id, &format!("{path}/file_id"));
+                        let unmapped = self.unmapped(part_id, path, upload.extra.into_unmapped());
+                        let mut part = UnifiedContentPart::new(part_id.clone(), PartBody::File(MediaPart { source, media: None }));
+                        part.base.provider_data = references([unmapped]);
+                        Ok(part)
+                    }
+                    Err(_) => Err(Block::Unknown(raw)),
+                },
+                _ => Err(Block::Unknown(raw)),
+            },
+            other => Err(other),
+        }
+    }
+
+    /// A thinking block.
+    pub(super) fn thinking(&mut self, item_id: &UnifiedId, block: ThinkingBlock, path: &str) -> Whole {
+        let part_id = item_id.part(0);
+        let unmapped = self.unmapped(item_id, path, block.extra.into_unmapped());
+        let signature = block.signature.filter(|s| !s.is_empty());
+        let state = if block.thinking.is_empty() && signature.is_some() {
+            ReasoningState::Omitted
+        } else {
+            ReasoningState::Disclosed
+        };
+        let private_state = signature.map(|s| self.private(&part_id, kept::SIGNATURE, s, format!("{path}/signature")));
+        Self::reasoning(
+            part_id,
+            ReasoningPart {
+                text: block.thinking,
+                form: ReasoningForm::Full,
+                state,
+                private_state,
+            },
+            unmapped,
+        )
+    }
+
+    /// A redacted thinking block.
+    pub(super) fn redacted(&mut self, item_id: &UnifiedId, block: super::wire::RedactedThinkingBlock, path: &str) -> Whole {
+        let part_id = item_id.part(0);
+        let unmapped = self.unmapped(item_id, path, block.extra.into_unmapped());
+        let private_state = Some(self.private(&part_id, kept::REDACTED, block.data, format!("{path}/data")));
+        Self::reasoning(
+            part_id,
+            ReasoningPart {
+                text: String::new(),
+                form: ReasoningForm::Full,
+                state: ReasoningState::Redacted,
+                private_state,
+            },
+            unmapped,
+        )
+    }
+
+    /// Keeps a signature or redacted data.
+    pub(super) fn private(&mut self, part_id: &UnifiedId, schema: &str, text: String, path: String) -> ReasoningPrivateState {
+        let issuer = if SyntheticSealer::is_synthetic(&text) {
+            Issuer::Synthetic
+        } else {
+            self.issuer
+        };
+        let resource = SideResource::reasoning(self.profile.clone(), schema, part_id, text.into_bytes(), issuer, path);
+        let reference = resource.reference();
+        self.resources.push(resource);
+        ReasoningPrivateState { r#ref: reference, issuer }
+    }
+
+    fn reasoning(part_id: UnifiedId, part: ReasoningPart, unmapped: Option<UnifiedProviderDataRef>) -> Whole {
+        let part = UnifiedContentPart::new(part_id, PartBody::Reasoning(part));
+        Whole {
+            body: UnifiedItemBody::Reasoning(ReasoningItem { parts: vec![part] }),
+            provider_data: references([unmapped]),
+        }
+    }
+
+    /// A call block; `raw` is the argument text as far as it is known.
+    pub(super) fn call(&mut self, item_id: &UnifiedId, block: ToolUseBlock, kind: CallKind, path: &str) -> Whole {
+        let mut fields: Vec<_> = block.extra.into_unmapped().collect();
+        let caller = block.caller.map(|caller| {
+            fields.extend(caller_fields(&caller));
+            if caller.kind == "direct" {
+                CallerRef {
+                    kind: Caller::Model,
+                    call_id: None,
+                }
+            } else {
+                CallerRef {
+                    kind: Caller::Code,
+                    call_id: caller.tool_id,
+                }
+            }
+        });
+        let unmapped = self.unmapped(item_id, path, fields);
+        let raw = block.input.as_ref().map_or("{}", Json::as_str).to_owned();
+        let item = ToolCallItem {
+            call_id: block.id,
+            tool_type: match kind {
+                CallKind::Client => UnifiedToolType::Function,
+                CallKind::Server => hosted_type(&block.name),
+                CallKind::Mcp => UnifiedToolType::Mcp,
+            },
+            name: block.name,
+            namespace: block.toolset_name,
+            server_label: block.server_name,
+            input: Some(block.input.unwrap_or_else(|| kept::object(Vec::new()))),
+            raw_arguments: raw,
+            lifecycle: UnifiedToolLifecycle::ArgumentsReady,
+            caller,
+            execution: if kind == CallKind::Client {
+                Execution::Client
+            } else {
+                Execution::Provider
+            },
+            provider_executed: kind != CallKind::Client,
+            private_linkage: None,
+        };
+        let body = if kind == CallKind::Client {
+            UnifiedItemBody::ToolCall(item)
+        } else {
+            UnifiedItemBody::ServerToolCall(item)
+        };
+        Whole {
+            body,
+            provider_data: references([unmapped]),
+        }
+    }
+
+    /// The result of a client tool. Marks inside its content are moved by the encoder and reported by the caller.
+    pub(super) fn tool_result(&mut self, item_id: &UnifiedId, block: ToolResultBlock, name: Option<String>, path: &str) -> Whole {
+        let unmapped = self.unmapped(item_id, path, block.extra.into_unmapped());
+        let mut output = Vec::new();
+        match block.content {
+            None => {}
+            Some(TextOr::Text(text)) => output.push(UnifiedContentPart::text(item_id.part(0), text)),
+            Some(TextOr::List(blocks)) => {
+                for (n, block) in blocks.into_iter().enumerate() {
+                    let part_id = item_id.part(n as u64);
+                    output.push(self.part(&part_id, block, &format!("{path}/content/{n}")).unwrap_or_else(|other| {
+                        let value = kept::json(&other);
+                        let kind = peek_tag(value.as_str(), "type").unwrap_or_default();
+                        UnifiedContentPart::new(
+                            part_id,
+                            PartBody::Json(JsonPart {
+                                schema_name: Some(format!("{}{kind}", super::JSON_PREFIX)),
+                                value,
+                            }),
+                        )
+                    }));
+                }
+            }
+        }
+        let body = UnifiedItemBody::ToolResult(ToolResultItem {
+            call_id: block.tool_use_id,
+            name,
+            output,
+            is_error: block.is_error,
+            error: None,
+            execution: Execution::Client,
+        });
+        Whole {
+            body,
+            provider_data: references([unmapped]),
+        }
+    }
+}
+
+/// A message of these parts; the role stands in the base.
+pub(super) fn message(parts: Vec<UnifiedContentPart>) -> UnifiedItemBody {
+    UnifiedItemBody::Message(MessageItem { parts, placement: None })
+}
+
+/// What `caller` says beyond model or code.
+fn caller_fields(caller: &CallerBlock) -> Vec<(String, Json)> {
+    let mut fields = kept::below("/caller", caller.extra.0.clone());
+    if caller.kind != "direct" && caller.kind != super::DEFAULT_CODE_CALLER {
+        fields.push(("/caller/type".into(), kept::json(&caller.kind)));
+    }
+    fields
+}
+
+#[derive(Deserialize)]
+struct ContentSource {
+    content: TextOr<ContentEntry>,
+}
+
+#[derive(Deserialize)]
+struct ContentEntry {
+    #[serde(default)]
+    text: String,
+}
+
+impl TextOr<ContentEntry> {
+    fn text(self) -> String {
+        match self {
+            Self::Text(text) => text,
+            Self::List(list) => list.into_iter().map(|entry| entry.text).collect::<Vec<_>>().join("\n"),
+        }
+    }
+}

@@ -1,0 +1,510 @@
+//! Items as messages of the wire, legal whatever the history holds.
+
+use super::encode_block::{BlockEncoder, Place, is_native, text, typed, visible_text};
+use super::kept::{self, json, object};
+use crate::call_id;
+use crate::feature::Feature;
+use std::collections::{BTreeMap, BTreeSet};
+use throughline_format::cache::{CacheTtl, UnifiedCacheIntent};
+use throughline_format::item::{CallerRef, ReasoningItem, Role, ToolCallItem};
+use throughline_format::loss::LossSeverity::{Info, Warning};
+use throughline_format::part::ReasoningState;
+use throughline_format::resource::Issuer;
+use throughline_format::tool::Caller;
+use throughline_format::{Json, PartBody, ProtocolFamily, UnifiedContentPart, UnifiedId, UnifiedItem, UnifiedItemBody, UnifiedToolType};
+
+/// Who says a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    /// `user`
+    User,
+    /// `assistant`
+    Assistant,
+    /// `system` in the middle of the conversation
+    System,
+}
+
+/// What a block is, as far as the rules of the wire care.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Kind {
+    /// Call of a client tool.
+    Call(String),
+    /// Result of one, with its content as blocks.
+    Result(String, Vec<Json>),
+    /// Thinking, redacted or not.
+    Thinking,
+    /// Text.
+    Text,
+    /// Result of a hosted tool.
+    ServerResult,
+    /// Anything else.
+    Other,
+}
+
+/// One block with what decides its place.
+#[derive(Clone, Debug)]
+pub(super) struct Atom {
+    /// Who says it.
+    pub(super) side: Side,
+    /// What it is.
+    pub(super) kind: Kind,
+    /// The block without a cache mark.
+    pub(super) json: Json,
+    /// Its cache mark.
+    pub(super) mark: Option<Mark>,
+    /// Whether it begins a message of its own although its neighbour has the same role.
+    pub(super) apart: Option<Json>,
+    /// Pointer into the record.
+    pub(super) path: String,
+    /// Its item.
+    pub(super) item: UnifiedId,
+}
+
+/// A cache mark with the life that it names, if any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Mark(pub(super) Option<CacheTtl>);
+
+/// Cache marks of the request by item and part.
+pub(super) struct Marks(BTreeMap<(UnifiedId, Option<UnifiedId>), Mark>);
+
+impl Marks {
+    /// The marks of an intent.
+    pub(super) fn of(cache: Option<&UnifiedCacheIntent>) -> Self {
+        let breakpoints = cache.and_then(|c| c.breakpoints.as_ref()).into_iter().flatten();
+        Self(breakpoints.map(|b| ((b.item_id.clone(), b.part_id.clone()), Mark(b.ttl))).collect())
+    }
+
+    /// The mark of a part.
+    pub(super) fn part(&self, item: &UnifiedItem, part: &UnifiedContentPart) -> Option<Mark> {
+        self.0.get(&(item.id.clone(), Some(part.base.part_id.clone()))).copied()
+    }
+
+    /// The mark of the whole item: its own, or of any part where parts are no blocks.
+    pub(super) fn item(&self, item: &UnifiedItem) -> Option<Mark> {
+        let own = self.0.get(&(item.id.clone(), None)).copied();
+        own.or_else(|| item.base.cache.as_ref().filter(|c| c.breakpoint).map(|c| Mark(c.ttl)))
+    }
+}
+
+/// The hosted calls whose result can be sent back as it was.
+fn replayable(encoder: &BlockEncoder<'_>, items: &[UnifiedItem]) -> (BTreeSet<String>, BTreeSet<String>) {
+    let (mut answered, mut replayed) = (BTreeSet::new(), BTreeSet::new());
+    for item in items {
+        if let UnifiedItemBody::ServerToolResult(result) = &item.body {
+            answered.insert(result.call_id.clone());
+            if kept::payload_of(item.base.provider_data.as_ref(), kept::BLOCK, encoder.context).is_some() {
+                replayed.insert(result.call_id.clone());
+            }
+        }
+    }
+    (answered, replayed)
+}
+
+/// Items as blocks in order, with the instructions left to the caller.
+pub(super) fn atoms(encoder: &mut BlockEncoder<'_>, items: &[UnifiedItem], marks: &Marks) -> Vec<Atom> {
+    let hosted = replayable(encoder, items);
+    let mut atoms = Vec::new();
+    for (index, item) in items.iter().enumerate() {
+        if item.is_instructions() {
+            continue;
+        }
+        let first = atoms.len();
+        let path = format!("/conversation/items/{index}");
+        item_atoms(encoder, item, &path, marks, &hosted, &mut atoms);
+        if let Some(mark) = marks.item(item) {
+            match atoms.get_mut(first..).and_then(<[Atom]>::last_mut) {
+                Some(atom) => atom.mark = atom.mark.or(Some(mark)),
+                None => encoder
+                    .loss
+                    .info(Feature::CacheBreakpoints, path.clone(), "the marked item is not sent"),
+            }
+        }
+        if let Some(fields) = kept::json_of(item.base.provider_data.as_ref(), kept::MESSAGE, encoder.context)
+            && let Some(atom) = atoms.get_mut(first)
+        {
+            atom.apart = Some(fields);
+        }
+    }
+    atoms
+}
+
+fn item_atoms(
+    encoder: &mut BlockEncoder<'_>,
+    item: &UnifiedItem,
+    path: &str,
+    marks: &Marks,
+    hosted: &(BTreeSet<String>, BTreeSet<String>),
+    atoms: &mut Vec<Atom>,
+) {
+    let place = Place { path, item: &item.id };
+    let references = item.base.provider_data.as_ref();
+    let side = match item.role {
+        Some(Role::Assistant) => Side::Assistant,
+        Some(Role::System | Role::Developer) => Side::System,
+        Some(Role::User | Role::Tool) => Side::User,
+        None => match &item.body {
+            UnifiedItemBody::Reasoning(_)
+            | UnifiedItemBody::ToolCall(_)
+            | UnifiedItemBody::ServerToolCall(_)
+            | UnifiedItemBody::ServerToolResult(_) => Side::Assistant,
+            _ => Side::User,
+        },
+    };
+    let atom = |side, kind, json| Atom {
+        side,
+        kind,
+        json,
+        mark: None,
+        apart: None,
+        path: path.to_owned(),
+        item: item.id.clone(),
+    };
+    if let Some(block) = kept::json_of(references, kept::BLOCK, encoder.context).filter(Json::is_object) {
+        let server = matches!(item.body, UnifiedItemBody::ServerToolResult(_));
+        atoms.push(atom(side, if server { Kind::ServerResult } else { Kind::Other }, block));
+        return;
+    }
+    match &item.body {
+        UnifiedItemBody::Message(message) => {
+            if item.role == Some(Role::Developer) {
+                encoder.lost(
+                    Info,
+                    Feature::ConversationSystemRole,
+                    place,
+                    "the target does not tell developer from system",
+                );
+            }
+            for (n, part) in message.parts.iter().enumerate() {
+                let path = format!("{path}/parts/{n}");
+                let place = Place {
+                    path: &path,
+                    item: &item.id,
+                };
+                let blank = part.as_text().is_some_and(|t| t.trim().is_empty());
+                let native_blank =
+                    side == Side::Assistant && is_native(item.base.provenance.profile.as_ref()) && part.as_text() != Some("");
+                if blank && !native_blank {
+                    encoder.lost(Info, Feature::ConversationMessageEmpty, place, "a blank text is left out");
+                    continue;
+                }
+                let is_media = matches!(&part.body, PartBody::Image(_) | PartBody::Document(_));
+                if side != Side::User && is_media {
+                    encoder.lost(
+                        Warning,
+                        if matches!(part.body, PartBody::Image(_)) {
+                            Feature::PartImage
+                        } else {
+                            Feature::PartDocument
+                        },
+                        place,
+                        "only users may send media",
+                    );
+                    continue;
+                }
+                if let Some(json) = encoder.part(part, place) {
+                    let kind = if part.as_text().is_some() { Kind::Text } else { Kind::Other };
+                    atoms.push(Atom {
+                        side,
+                        kind,
+                        json,
+                        mark: marks.part(item, part),
+                        apart: None,
+                        path,
+                        item: item.id.clone(),
+                    });
+                } else if marks.part(item, part).is_some() {
+                    encoder.lost(Info, Feature::CacheBreakpoints, place, "the marked part is not sent");
+                }
+            }
+        }
+        UnifiedItemBody::Reasoning(reasoning) => {
+            let blocks = thinking(encoder, item, reasoning, path);
+            atoms.extend(blocks.into_iter().map(|block| atom(Side::Assistant, Kind::Thinking, block)));
+        }
+        UnifiedItemBody::ToolCall(call) => {
+            let block = call_block(encoder, call, "tool_use", place);
+            let block = encoder.with_unmapped(block, references, place);
+            atoms.push(atom(Side::Assistant, Kind::Call(call.call_id.clone()), block));
+        }
+        UnifiedItemBody::ToolResult(result) => {
+            let (block, inner) = result_block(
+                encoder,
+                &result.output,
+                result.is_error.or(result.error.as_ref().map(|_| true)),
+                path,
+                &item.id,
+            );
+            let block = encoder.with_unmapped(block, references, place);
+            let mut atom = atom(Side::User, Kind::Result(result.call_id.clone(), inner), block);
+            atom.mark = result.output.iter().find_map(|part| marks.part(item, part));
+            atoms.push(atom);
+        }
+        UnifiedItemBody::ServerToolCall(call) => {
+            let (answered, replayed) = hosted;
+            let own =
+                is_native(item.base.provenance.profile.as_ref()) && (replayed.contains(&call.call_id) || !answered.contains(&call.call_id));
+            if own && (call.server_label.is_some() || call.call_id.starts_with("srvtoolu_")) {
+                let block = call_block(
+                    encoder,
+                    call,
+                    if call.server_label.is_some() {
+                        "mcp_tool_use"
+                    } else {
+                        "server_tool_use"
+                    },
+                    place,
+                );
+                let block = encoder.with_unmapped(block, references, place);
+                atoms.push(atom(Side::Assistant, Kind::Other, block));
+            } else {
+                encoder.lost(
+                    Warning,
+                    Feature::ToolCallHosted,
+                    place,
+                    "a hosted call of another owner is told as text",
+                );
+                atoms.push(atom(
+                    Side::Assistant,
+                    Kind::Text,
+                    text(&format!("[{} {}]", call.name, call.raw_arguments)),
+                ));
+            }
+        }
+        UnifiedItemBody::ServerToolResult(_)
+        | UnifiedItemBody::CodeExecutionResult(_)
+        | UnifiedItemBody::SearchResult(_)
+        | UnifiedItemBody::RetrievalResult(_)
+        | UnifiedItemBody::ComputerActionResult(_) => {
+            encoder.lost(
+                Warning,
+                Feature::ToolCallHosted,
+                place,
+                "a hosted result of another owner is told as text",
+            );
+            let mut said = visible_text(item.parts());
+            if let UnifiedItemBody::CodeExecutionResult(result) = &item.body {
+                said = [
+                    result.stdout.as_deref().unwrap_or_default(),
+                    result.stderr.as_deref().unwrap_or_default(),
+                    &said,
+                ]
+                .join("\n");
+            }
+            if !said.trim().is_empty() {
+                atoms.push(atom(Side::Assistant, Kind::Text, text(said.trim())));
+            }
+        }
+        UnifiedItemBody::CodeExecution(code) => {
+            encoder.lost(
+                Warning,
+                Feature::ToolCallHosted,
+                place,
+                "a hosted call of another owner is told as text",
+            );
+            let said = code
+                .code
+                .clone()
+                .or_else(|| code.commands.as_ref().map(|c| c.join("\n")))
+                .unwrap_or_default();
+            if !said.trim().is_empty() {
+                atoms.push(atom(Side::Assistant, Kind::Text, text(&said)));
+            }
+        }
+        UnifiedItemBody::ComputerAction(action) => {
+            encoder.lost(
+                Warning,
+                Feature::ToolCallHosted,
+                place,
+                "a hosted call of another owner is told as text",
+            );
+            let said: Vec<_> = action.actions.iter().map(Json::as_str).collect();
+            atoms.push(atom(Side::Assistant, Kind::Text, text(&format!("[computer {}]", said.join(" ")))));
+        }
+        UnifiedItemBody::CompactionSummary(summary) => {
+            let said = visible_text(&summary.parts);
+            if !said.trim().is_empty() {
+                atoms.push(atom(Side::User, Kind::Text, text(&said)));
+            }
+        }
+        UnifiedItemBody::ApprovalRequest(_)
+        | UnifiedItemBody::ApprovalResponse(_)
+        | UnifiedItemBody::Artifact(_)
+        | UnifiedItemBody::Reference(_) => {
+            encoder.lost(Info, Feature::ConversationItem, place, "the target has no form for this item");
+        }
+        UnifiedItemBody::ProviderSwitch(_) | UnifiedItemBody::Interruption(_) | UnifiedItemBody::Error(_) => {}
+    }
+}
+
+/// Thinking blocks with signatures of the owner; others are left out.
+fn thinking(encoder: &mut BlockEncoder<'_>, item: &UnifiedItem, reasoning: &ReasoningItem, path: &str) -> Vec<Json> {
+    let mut blocks = Vec::new();
+    for (n, part) in reasoning.parts.iter().enumerate() {
+        let PartBody::Reasoning(inner) = &part.body else { continue };
+        let path = format!("{path}/parts/{n}");
+        let place = Place {
+            path: &path,
+            item: &item.id,
+        };
+        let payload = inner
+            .private_state
+            .as_ref()
+            .filter(|state| state.issuer != Issuer::Synthetic && state.r#ref.profile.family == ProtocolFamily::AnthropicMessages)
+            .and_then(|state| encoder.context.private.payload(&state.r#ref.resource_id))
+            .and_then(|bytes| String::from_utf8(bytes.to_vec()).ok())
+            .filter(|payload| !payload.is_empty() && !payload.starts_with(crate::synthetic::PREFIX));
+        let Some(payload) = payload else {
+            let feature = if inner.state == ReasoningState::Redacted {
+                Feature::ReasoningRedacted
+            } else {
+                Feature::ReasoningText
+            };
+            encoder.lost(
+                Warning,
+                feature,
+                place,
+                "reasoning without a signature of the target's owner is left out",
+            );
+            if inner.private_state.is_some() {
+                encoder.lost(
+                    Info,
+                    Feature::ReasoningSignature,
+                    place,
+                    "private reasoning state never leaves its owner",
+                );
+            }
+            continue;
+        };
+        let block = if inner.state == ReasoningState::Redacted {
+            typed("redacted_thinking", [("data", Some(json(&payload)))])
+        } else {
+            typed(
+                "thinking",
+                [("thinking", Some(json(&inner.text))), ("signature", Some(json(&payload)))],
+            )
+        };
+        blocks.push(encoder.with_unmapped(block, item.base.provider_data.as_ref(), place));
+    }
+    blocks
+}
+
+/// A call block; the ID is set when the history is put together.
+pub(super) fn call_block(encoder: &mut BlockEncoder<'_>, call: &ToolCallItem, kind: &str, place: Place<'_>) -> Json {
+    let name = super::encode_tools::wire_name(&call.name);
+    if name != call.name {
+        encoder.lost(Warning, Feature::ToolName, place, "the target's alphabet for tool names is smaller");
+    }
+    typed(
+        kind,
+        [
+            ("id", Some(json(&call.call_id))),
+            ("name", Some(json(&*name))),
+            ("server_name", call.server_label.as_ref().map(json)),
+            ("input", Some(input_object(encoder, call, place))),
+            ("caller", call.caller.as_ref().map(caller)),
+            (
+                "toolset_name",
+                call.namespace
+                    .as_ref()
+                    .filter(|_| kind == "tool_use" && call.tool_type != UnifiedToolType::Custom)
+                    .map(json),
+            ),
+        ],
+    )
+}
+
+/// The caller as the wire says it.
+fn caller(caller: &CallerRef) -> Json {
+    match caller.kind {
+        Caller::Model => typed("direct", []),
+        _ => typed(super::DEFAULT_CODE_CALLER, [("tool_id", caller.call_id.as_ref().map(json))]),
+    }
+}
+
+/// Arguments as the object that the wire demands.
+fn input_object(encoder: &mut BlockEncoder<'_>, call: &ToolCallItem, place: Place<'_>) -> Json {
+    let raw = call.raw_arguments.trim();
+    let parsed = if raw.is_empty() {
+        call.input.clone().or_else(|| Some(object(Vec::new())))
+    } else {
+        Json::from_text(raw.to_owned()).ok()
+    };
+    if call.tool_type == UnifiedToolType::Custom {
+        encoder.lost(Warning, Feature::ToolCustom, place, "free text arguments are wrapped in an object");
+        return object(vec![("input".into(), json(&call.raw_arguments))]);
+    }
+    match parsed {
+        Some(object) if object.is_object() => object,
+        Some(value) => {
+            encoder.lost(
+                Warning,
+                Feature::ToolCallArguments,
+                place,
+                "arguments that are no object are wrapped in one",
+            );
+            object(vec![("value".into(), value)])
+        }
+        None => {
+            encoder.lost(
+                Warning,
+                Feature::ToolCallArguments,
+                place,
+                "arguments that are no JSON are wrapped in an object",
+            );
+            object(vec![("raw".into(), json(&call.raw_arguments))])
+        }
+    }
+}
+
+/// A result block without its call ID, and its content as blocks.
+fn result_block(
+    encoder: &mut BlockEncoder<'_>,
+    output: &[UnifiedContentPart],
+    is_error: Option<bool>,
+    path: &str,
+    item: &UnifiedId,
+) -> (Json, Vec<Json>) {
+    let mut inner = Vec::new();
+    let mut plain = None;
+    for (n, part) in output.iter().enumerate() {
+        let path = format!("{path}/output/{n}");
+        let place = Place { path: &path, item };
+        if let PartBody::Text(said) = &part.body
+            && output.len() == 1
+            && said.annotations.is_none()
+            && part.base.provider_data.is_none()
+        {
+            // One text is sent as a string, which may be empty too.
+            plain = Some(json(&said.text));
+        }
+        if part.as_text().is_some_and(|t| t.trim().is_empty()) {
+            if plain.is_none() {
+                encoder.lost(Info, Feature::ConversationMessageEmpty, place, "a blank text is left out");
+            }
+            continue;
+        }
+        inner.extend(encoder.part(part, place));
+    }
+    let content = plain.or_else(|| (!inner.is_empty()).then(|| json(&inner)));
+    let block = typed(
+        "tool_result",
+        [
+            ("tool_use_id", Some(json(""))),
+            ("content", content),
+            ("is_error", is_error.map(|e| json(&e))),
+        ],
+    );
+    (block, inner)
+}
+
+/// A free wire ID for a call: legal, and unique within the request.
+pub(super) fn free_id(call_id: &str, max_length: usize, used: &mut BTreeSet<String>) -> String {
+    let mut id = call_id::wire(call_id, max_length).into_owned();
+    let mut salt = 1;
+    while !used.insert(id.clone()) {
+        salt += 1;
+        // A space makes the text illegal, so that it is always replaced by a digest.
+        id = call_id::wire(&format!("{call_id} {salt}"), max_length).into_owned();
+    }
+    id
+}

@@ -1,0 +1,298 @@
+//! [`UnifiedRequestV2`] as a request of the wire.
+
+use super::encode_block::{BlockEncoder, Place, is_native, typed};
+use super::encode_history::{self, Kind, Mark, Marks};
+use super::encode_parameters::{Parameters, ThinkingKind};
+use super::encode_turns::{self, MarkSlot, Turn};
+use super::kept::{self, json, object};
+use super::{AnthropicMessages, encode_tools};
+use crate::codec::{Codec as _, Encoded};
+use crate::context::EncodeContext;
+use crate::feature::Feature;
+use crate::side;
+use std::collections::BTreeSet;
+use throughline_format::cache::CacheMode;
+use throughline_format::resource::UnmappedEntry;
+use throughline_format::{Json, PartBody, UnifiedItem, UnifiedItemBody, UnifiedRequestV2};
+
+/// Writes a request body.
+pub(super) fn encode(request: &UnifiedRequestV2, context: &EncodeContext) -> Encoded {
+    let mut encoder = BlockEncoder::new(context, AnthropicMessages.profile());
+    encoder.loss.report_intents(request, &context.capabilities);
+    let root = context
+        .private
+        .root_payload(&side::unmapped_schema(&encoder.profile))
+        .map(|bytes| kept::entries(&bytes))
+        .unwrap_or_default();
+    let native = is_native(Some(&request.source.profile));
+    let model = context.target_model.clone().unwrap_or_else(|| request.model.requested.clone());
+
+    if let Some(persist) = request
+        .state
+        .as_ref()
+        .and_then(|state| state.persist.as_ref())
+        .filter(|persist| persist.value)
+    {
+        encoder.loss.intent(
+            persist.requirement,
+            Feature::StatePersist,
+            "/state/persist",
+            "the target stores no answers",
+        );
+    }
+
+    let marks = Marks::of(request.cache.as_ref());
+    let mut system = system(&mut encoder, &request.conversation.items, &marks);
+    let atoms = encode_history::atoms(&mut encoder, &request.conversation.items, &marks);
+    let mut turns = encode_turns::turns(&mut encoder, atoms);
+
+    let mut tools = encode_tools::tools(&mut encoder, request);
+    let mut choice = encode_tools::choice(&mut encoder, request, &tools);
+    if request.tools.is_empty() && !native {
+        tools = encode_tools::historic(&mut encoder, called(&turns));
+        if !tools.is_empty() {
+            choice = Some(typed("none", []));
+        }
+    }
+    let mut parameters = Parameters {
+        encoder: &mut encoder,
+        request,
+        native,
+        thinking: None,
+    };
+    let mut members = parameters.write(&turns, choice.as_ref());
+    let thinking_on = parameters.thinking == Some(ThinkingKind::Enabled);
+    let refused = thinking_on && !native || super::capabilities::refuses_prefill(&model) || !can_prefill(context);
+    encode_turns::finish_prefill(&mut encoder, &mut turns, refused);
+    if thinking_dropped(request, thinking_on) {
+        drop_thinking(&mut encoder, &mut turns);
+    }
+
+    // Another protocol's automatic caching needs no mark where the client set its own.
+    let marked = request
+        .cache
+        .as_ref()
+        .is_some_and(|c| c.breakpoints.as_ref().is_some_and(|b| !b.is_empty()));
+    let automatic = request.cache.as_ref().is_some_and(|c| c.mode == CacheMode::Automatic) && (native || !marked);
+    let mut slots = Vec::new();
+    for tool in &mut tools {
+        slots.push(MarkSlot {
+            mark: &mut tool.mark,
+            allowed: tool.markable,
+            path: format!("{}/cache", tool.path),
+        });
+    }
+    for block in &mut system {
+        slots.push(MarkSlot {
+            mark: &mut block.mark,
+            allowed: true,
+            path: block.path.clone(),
+        });
+    }
+    for atom in turns.iter_mut().flat_map(|turn| &mut turn.atoms) {
+        slots.push(MarkSlot {
+            allowed: atom.kind != Kind::Thinking,
+            path: atom.path.clone(),
+            mark: &mut atom.mark,
+        });
+    }
+    encode_turns::limit_marks(&mut encoder, slots, automatic);
+
+    let mut body = Vec::new();
+    if model != super::NO_MODEL || !root.iter().any(|entry| entry.pointer == "/anthropic_version") {
+        body.push(("model".to_owned(), json(&model)));
+    }
+    body.append(&mut members);
+    if !tools.is_empty() || (native && root.iter().any(|e| e.pointer == "/tools")) {
+        let list: Vec<_> = tools.into_iter().map(|tool| encode_turns::marked(tool.json, tool.mark)).collect();
+        body.push(("tools".into(), json(&list)));
+    }
+    body.extend(choice.map(|choice| ("tool_choice".to_owned(), choice)));
+    if let Some(system) = system_json(system) {
+        body.push(("system".into(), system));
+    }
+    body.push(("messages".into(), encode_turns::to_json(turns)));
+    if automatic {
+        body.push(("cache_control".into(), encode_turns::control(None)));
+    }
+    let body = with_root(object(body), &root);
+    Encoded {
+        body: body.as_str().to_owned(),
+        loss: encoder.loss.finish(),
+    }
+}
+
+/// Puts the fields of the whole body back. The older spelling of the answer's form takes the place of the newer.
+fn with_root(body: Json, root: &[UnmappedEntry]) -> Json {
+    let body = if root.iter().any(|entry| entry.pointer == "/output_format") {
+        without_format(&body)
+    } else {
+        body
+    };
+    // A refinement of something that was left out must not bring it back.
+    let present = |pointer: &str| {
+        let refines = ["/thinking/", "/tool_choice/", "/cache_control/"]
+            .iter()
+            .any(|head| pointer.starts_with(head));
+        if pointer == "/stream" || refines {
+            refines == has(&body, pointer)
+        } else {
+            true
+        }
+    };
+    let entries: Vec<_> = root.iter().filter(|entry| present(&entry.pointer)).cloned().collect();
+    kept::put_all(body, &entries)
+}
+
+/// Whether the first member of the pointer is there.
+fn has(body: &Json, pointer: &str) -> bool {
+    let head = pointer.split('/').nth(1).unwrap_or_default();
+    body.decode::<super::wire::Members>()
+        .is_ok_and(|m| m.extra.0.iter().any(|(key, _)| key == head))
+}
+
+/// The body without `output_config.format`.
+fn without_format(body: &Json) -> Json {
+    let Ok(mut members) = body.decode::<super::wire::Members>() else {
+        return body.clone();
+    };
+    members.extra.0.retain_mut(|(key, value)| {
+        if key != "output_config" {
+            return true;
+        }
+        let Ok(mut config) = value.decode::<super::wire::Members>() else {
+            return true;
+        };
+        config.extra.take("format");
+        *value = json(&config);
+        !config.extra.is_empty()
+    });
+    json(&members)
+}
+
+/// One block of the instructions.
+struct SystemBlock {
+    json: Json,
+    mark: Option<Mark>,
+    path: String,
+}
+
+/// The newest contiguous run of instructions.
+fn system(encoder: &mut BlockEncoder<'_>, items: &[UnifiedItem], marks: &Marks) -> Vec<SystemBlock> {
+    let Some(end) = items.iter().rposition(UnifiedItem::is_instructions) else {
+        return Vec::new();
+    };
+    let begin = items
+        .iter()
+        .take(end)
+        .rposition(|item| !item.is_instructions())
+        .map_or(0, |at| at + 1);
+    let mut blocks = Vec::new();
+    for (index, item) in items.iter().enumerate().take(end + 1).skip(begin) {
+        let UnifiedItemBody::Message(message) = &item.body else { continue };
+        let first = blocks.len();
+        if let Some(raw) = kept::json_of(item.base.provider_data.as_ref(), kept::BLOCK, encoder.context) {
+            blocks.push(SystemBlock {
+                json: raw,
+                mark: None,
+                path: format!("/conversation/items/{index}"),
+            });
+        }
+        for (n, part) in message.parts.iter().enumerate() {
+            let path = format!("/conversation/items/{index}/parts/{n}");
+            let place = Place {
+                path: &path,
+                item: &item.id,
+            };
+            if part.as_text().is_some_and(|t| t.trim().is_empty()) {
+                encoder.lost(
+                    throughline_format::LossSeverity::Info,
+                    Feature::ConversationMessageEmpty,
+                    place,
+                    "a blank text is left out",
+                );
+                continue;
+            }
+            if !matches!(part.body, PartBody::Text(_) | PartBody::Json(_) | PartBody::Refusal(_)) {
+                encoder.lost(
+                    throughline_format::LossSeverity::Warning,
+                    Feature::PartFile,
+                    place,
+                    "instructions are text",
+                );
+                continue;
+            }
+            if let Some(json) = encoder.part(part, place) {
+                blocks.push(SystemBlock {
+                    json,
+                    mark: marks.part(item, part),
+                    path,
+                });
+            }
+        }
+        if let Some(block) = blocks.get_mut(first..).and_then(<[SystemBlock]>::last_mut) {
+            block.mark = block.mark.or(marks.item(item));
+        }
+    }
+    blocks
+}
+
+/// Instructions as a string where one plain text says it all, else as blocks.
+fn system_json(blocks: Vec<SystemBlock>) -> Option<Json> {
+    if let [only] = blocks.as_slice()
+        && only.mark.is_none()
+        && let Ok(text) = only.json.decode::<super::wire::TextBlock>()
+        && text.extra.0.iter().all(|(key, _)| key == "type")
+        && text.citations.is_none()
+    {
+        return Some(json(&text.text));
+    }
+    let list: Vec<_> = blocks
+        .into_iter()
+        .map(|block| encode_turns::marked(block.json, block.mark))
+        .collect();
+    (!list.is_empty()).then(|| json(&list))
+}
+
+/// Names of the client tools that the history calls.
+fn called(turns: &[Turn]) -> BTreeSet<String> {
+    let calls = turns
+        .iter()
+        .flat_map(|turn| &turn.atoms)
+        .filter(|atom| matches!(atom.kind, Kind::Call(_)));
+    calls
+        .filter_map(|atom| atom.json.decode::<super::wire::ToolUseBlock>().ok())
+        .map(|block| block.name)
+        .collect()
+}
+
+fn can_prefill(context: &EncodeContext) -> bool {
+    !matches!(
+        context.capabilities.support(Feature::GenerationPrefill),
+        crate::capability::Support::Unsupported(_)
+    )
+}
+
+/// Whether thinking was asked for and is not sent.
+fn thinking_dropped(request: &UnifiedRequestV2, on: bool) -> bool {
+    !on && request.generation.reasoning.as_ref().is_some_and(|r| r.budget_tokens.is_some())
+}
+
+/// Takes thinking blocks out: without the switch the target may refuse them.
+fn drop_thinking(encoder: &mut BlockEncoder<'_>, turns: &mut Vec<Turn>) {
+    for turn in turns.iter_mut() {
+        turn.atoms.retain(|atom| {
+            if atom.kind == Kind::Thinking {
+                encoder.loss.add_for(
+                    throughline_format::LossSeverity::Info,
+                    Feature::ReasoningText,
+                    atom.path.clone(),
+                    "thinking is off for this request",
+                    Some(&atom.item),
+                );
+            }
+            atom.kind != Kind::Thinking
+        });
+    }
+    turns.retain(|turn| !turn.atoms.is_empty());
+}

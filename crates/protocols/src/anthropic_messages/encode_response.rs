@@ -1,0 +1,585 @@
+//! Results as responses of the wire, and the blocks that responses and streams share.
+
+use super::encode_block::{is_native, text, typed};
+use super::kept::{self, json, object, put_all};
+use super::{encode_tools, usage};
+use crate::codec::Encoded;
+use crate::context::EncodeContext;
+use crate::feature::Feature;
+use crate::projection::LossCollector;
+use crate::side;
+use crate::synthetic::SyntheticSealer;
+use throughline_format::citation::{SourceType, UnifiedTextAnnotation};
+use throughline_format::item::ToolCallItem;
+use throughline_format::part::{ReasoningPart, ReasoningState};
+use throughline_format::resource::UnmappedEntry;
+use throughline_format::status::UnifiedResponseStatus;
+use throughline_format::{
+    Json, PartBody, ProtocolFamily, UnifiedContentPart, UnifiedFinishReason, UnifiedId, UnifiedItem, UnifiedItemBody,
+    UnifiedProviderDataRef, UnifiedResultV2, UnifiedUsage,
+};
+
+/// A block of an answer, whole or growing.
+#[derive(Clone, Debug)]
+pub(super) struct OutBlock {
+    kind: OutKind,
+    /// Fields to put back into the block.
+    entries: Vec<UnmappedEntry>,
+    /// Whether an empty block is dropped: those of other protocols mean nothing here.
+    drop_empty: bool,
+}
+
+#[derive(Clone, Debug)]
+enum OutKind {
+    Text { text: String, citations: Vec<Json> },
+    Thinking { text: String, signature: Option<String> },
+    Call { head: Json, raw: String },
+    Raw(Json),
+}
+
+impl OutBlock {
+    /// Whether the block says nothing, so that it is left out.
+    pub(super) fn is_void(&self) -> bool {
+        self.may_be_void()
+            && match &self.kind {
+                OutKind::Text { text, citations } => text.is_empty() && citations.is_empty(),
+                OutKind::Thinking { text, signature } => text.is_empty() && signature.is_none(),
+                _ => false,
+            }
+    }
+
+    /// Whether the block may turn out to say nothing.
+    pub(super) fn may_be_void(&self) -> bool {
+        matches!(&self.kind, OutKind::Text { .. } if self.drop_empty) || matches!(&self.kind, OutKind::Thinking { .. })
+    }
+
+    /// The block of `content_block_start`.
+    pub(super) fn start(&self) -> Json {
+        let block = match &self.kind {
+            OutKind::Text { .. } => text(""),
+            OutKind::Thinking { .. } => typed("thinking", [("thinking", Some(json(""))), ("signature", Some(json("")))]),
+            OutKind::Call { head, .. } => head.clone(),
+            OutKind::Raw(raw) => return raw.clone(),
+        };
+        put_all(block, &self.entries)
+    }
+
+    /// The whole block.
+    pub(super) fn whole(&self, sealer: &SyntheticSealer) -> Json {
+        let block = match &self.kind {
+            OutKind::Text { text, citations } => typed(
+                "text",
+                [
+                    ("text", Some(json(text))),
+                    ("citations", (!citations.is_empty()).then(|| json(citations))),
+                ],
+            ),
+            OutKind::Thinking { text, signature } => typed(
+                "thinking",
+                [
+                    ("thinking", Some(json(text))),
+                    ("signature", Some(json(&signature.clone().unwrap_or_else(|| sealer.seal(text))))),
+                ],
+            ),
+            OutKind::Call { head, raw } => kept::put(head, "/input", &input(raw)),
+            OutKind::Raw(raw) => return raw.clone(),
+        };
+        put_all(block, &self.entries)
+    }
+
+    /// Adds text and tells the piece.
+    pub(super) fn append(&mut self, more: &str) -> Option<Json> {
+        if more.is_empty() {
+            return None;
+        }
+        match &mut self.kind {
+            OutKind::Text { text, .. } => {
+                text.push_str(more);
+                Some(typed("text_delta", [("text", Some(json(more)))]))
+            }
+            OutKind::Thinking { text, .. } => {
+                text.push_str(more);
+                Some(typed("thinking_delta", [("thinking", Some(json(more)))]))
+            }
+            OutKind::Call { raw, .. } => {
+                raw.push_str(more);
+                Some(argument_piece(more))
+            }
+            OutKind::Raw(_) => None,
+        }
+    }
+
+    /// The arguments are complete; tells what no piece said yet.
+    pub(super) fn arguments(&mut self, whole: &str) -> Option<Json> {
+        let OutKind::Call { raw, .. } = &mut self.kind else { return None };
+        if raw.is_empty() {
+            whole.clone_into(raw);
+            return (whole != "{}" && !whole.is_empty()).then(|| argument_piece(whole));
+        }
+        None
+    }
+
+    /// Sets the signature.
+    pub(super) fn sign(&mut self, payload: String) {
+        if let OutKind::Thinking { signature, .. } = &mut self.kind {
+            *signature = Some(payload);
+        }
+    }
+
+    /// Adds a citation.
+    pub(super) fn cite(&mut self, citation: Json) {
+        if let OutKind::Text { citations, .. } = &mut self.kind {
+            citations.push(citation);
+        }
+    }
+
+    /// Replaces the citations by those that were written.
+    pub(super) fn set_citations(&mut self, list: Vec<Json>) {
+        if let OutKind::Text { citations, .. } = &mut self.kind {
+            *citations = list;
+        }
+    }
+
+    /// Forgets arguments: they come in pieces.
+    pub(super) fn empty_input(&mut self) {
+        if let OutKind::Call { raw, .. } = &mut self.kind {
+            raw.clear();
+        }
+    }
+
+    /// The piece that carries text which stood in the part from the begin.
+    pub(super) fn pieces_of_text(&self) -> Vec<Json> {
+        match &self.kind {
+            OutKind::Text { text, .. } if !text.is_empty() => vec![typed("text_delta", [("text", Some(json(text)))])],
+            OutKind::Thinking { text, .. } if !text.is_empty() => vec![typed("thinking_delta", [("thinking", Some(json(text)))])],
+            _ => Vec::new(),
+        }
+    }
+
+    /// What is told last: citations after their text, the signature after the thinking.
+    pub(super) fn last_pieces(&mut self, sealer: &SyntheticSealer) -> Vec<Json> {
+        match &mut self.kind {
+            OutKind::Text { citations, .. } => citations
+                .iter()
+                .map(|c| typed("citations_delta", [("citation", Some(c.clone()))]))
+                .collect(),
+            OutKind::Thinking { text, signature } => {
+                if signature.is_none() && text.is_empty() {
+                    return Vec::new();
+                }
+                let signature = signature.get_or_insert_with(|| sealer.seal(text));
+                vec![typed("signature_delta", [("signature", Some(json(signature)))])]
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// Arguments as the wire's object; text that is no object is wrapped.
+fn input(raw: &str) -> Json {
+    if raw.trim().is_empty() {
+        return object(Vec::new());
+    }
+    match Json::from_text(raw.trim().to_owned()) {
+        Ok(value) if value.is_object() => value,
+        Ok(value) => object(vec![("value".into(), value)]),
+        Err(_) => object(vec![("raw".into(), json(raw))]),
+    }
+}
+
+fn argument_piece(text: &str) -> Json {
+    typed("input_json_delta", [("partial_json", Some(json(text)))])
+}
+
+/// Fields of the whole message that were kept.
+#[derive(Default)]
+pub(super) struct Root(Vec<UnmappedEntry>);
+
+impl Root {
+    /// The fields of a stream's `message_delta`: those of its `delta`, and those beside it.
+    pub(super) fn split(self) -> (Vec<UnmappedEntry>, Vec<UnmappedEntry>) {
+        self.0
+            .into_iter()
+            .partition(|entry| entry.pointer.starts_with("/container") || entry.pointer.starts_with("/stop_details/"))
+    }
+}
+
+/// Makes blocks of items; shared state of response and stream encoders.
+pub(super) struct Writer {
+    /// Context of the client.
+    pub(super) context: EncodeContext,
+    /// Losses so far.
+    pub(super) loss: LossCollector,
+    /// Whether the answer came over this protocol.
+    pub(super) native: bool,
+    /// Our ID of the response.
+    pub(super) response_id: Option<UnifiedId>,
+}
+
+impl Writer {
+    /// A writer without losses.
+    pub(super) fn new(context: EncodeContext) -> Self {
+        Self {
+            context,
+            loss: LossCollector::new(),
+            native: false,
+            response_id: None,
+        }
+    }
+
+    /// The provider's message ID for the same owner, else one of ours.
+    pub(super) fn message_id(&self) -> String {
+        let own = self
+            .context
+            .private
+            .root_payload(kept::MESSAGE_ID)
+            .and_then(|bytes| String::from_utf8(bytes.to_vec()).ok());
+        own.filter(|_| self.native).unwrap_or_else(|| {
+            let id = self.response_id.as_ref().map_or("response", UnifiedId::as_str);
+            let plain: String = id
+                .chars()
+                .map(|c| {
+                    if c.is_ascii_alphanumeric() || c == '_' || c == '-' {
+                        c
+                    } else {
+                        '_'
+                    }
+                })
+                .collect();
+            format!("msg_{plain}")
+        })
+    }
+
+    /// Usage as it was written, for the same owner, else from the counters.
+    pub(super) fn usage(&mut self, counters: Option<&UnifiedUsage>) -> Json {
+        let own = self
+            .context
+            .private
+            .root_payload(kept::USAGE)
+            .filter(|_| self.native)
+            .and_then(|bytes| kept::to_json(&bytes));
+        own.unwrap_or_else(|| {
+            let (usage, unknown) = usage::encode(counters);
+            if unknown {
+                self.loss.info(
+                    Feature::ResponseUsage,
+                    "/usage",
+                    "the wire demands counters; unknown ones are written as zero",
+                );
+            }
+            usage
+        })
+    }
+
+    /// Kept fields of the whole message.
+    pub(super) fn root(&self) -> Root {
+        let bytes = self
+            .context
+            .private
+            .root_payload(&side::unmapped_schema(&super::profile()))
+            .filter(|_| self.native);
+        Root(bytes.map(|bytes| kept::entries(&bytes)).unwrap_or_default())
+    }
+
+    fn entries(&self, references: Option<&Vec<UnifiedProviderDataRef>>) -> Vec<UnmappedEntry> {
+        kept::unmapped_of(references, &super::profile(), &self.context)
+    }
+
+    /// Blocks of a whole item.
+    pub(super) fn item(&mut self, item: &UnifiedItem, path: &str) -> Vec<OutBlock> {
+        let references = item.base.provider_data.as_ref();
+        if let Some(raw) = kept::json_of(references, kept::BLOCK, &self.context).filter(Json::is_object) {
+            return vec![OutBlock {
+                kind: OutKind::Raw(raw),
+                entries: Vec::new(),
+                drop_empty: false,
+            }];
+        }
+        match &item.body {
+            UnifiedItemBody::Message(_) | UnifiedItemBody::Reasoning(_) => {
+                let parts = item.parts().iter().enumerate();
+                let mut blocks: Vec<_> = parts
+                    .filter_map(|(n, part)| self.part(item, part, &format!("{path}/parts/{n}")))
+                    .collect();
+                for block in &mut blocks {
+                    block.last_pieces(&self.context.synthetic);
+                }
+                blocks
+            }
+            UnifiedItemBody::ToolCall(call) => vec![self.call(item, call, "tool_use", path)],
+            UnifiedItemBody::ServerToolCall(call) if is_native(item.base.provenance.profile.as_ref()) => {
+                vec![self.call(
+                    item,
+                    call,
+                    if call.server_label.is_some() {
+                        "mcp_tool_use"
+                    } else {
+                        "server_tool_use"
+                    },
+                    path,
+                )]
+            }
+            UnifiedItemBody::ProviderSwitch(_) | UnifiedItemBody::Interruption(_) | UnifiedItemBody::Error(_) => Vec::new(),
+            _ => {
+                self.loss.warning(
+                    Feature::ToolCallHosted,
+                    path,
+                    "the wire has no form for a hosted tool's work of another owner",
+                );
+                Vec::new()
+            }
+        }
+    }
+
+    /// The block of one part; it may grow.
+    pub(super) fn part(&mut self, item: &UnifiedItem, part: &UnifiedContentPart, path: &str) -> Option<OutBlock> {
+        let references = part.base.provider_data.as_ref();
+        let native = is_native(item.base.provenance.profile.as_ref());
+        let kind = match &part.body {
+            PartBody::Text(inner) => {
+                if inner.logprobs.is_some() {
+                    self.loss.info(Feature::PartLogprobs, path, "the wire has no token probabilities");
+                }
+                let own = kept::json_of(references, kept::CITATIONS, &self.context).and_then(|list| list.decode::<Vec<Json>>().ok());
+                let citations = own.unwrap_or_else(|| inner.annotations.iter().flatten().filter_map(|a| self.citation(a)).collect());
+                OutKind::Text {
+                    text: inner.text.clone(),
+                    citations,
+                }
+            }
+            PartBody::Refusal(inner) => {
+                self.loss.info(Feature::PartRefusal, path, "sent as text");
+                OutKind::Text {
+                    text: inner.text.clone(),
+                    citations: Vec::new(),
+                }
+            }
+            PartBody::Reasoning(inner) => return self.reasoning(item, inner),
+            _ => {
+                self.loss.warning(Feature::PartFile, path, "answers of the wire carry text only");
+                return None;
+            }
+        };
+        Some(OutBlock {
+            kind,
+            entries: self.entries(references),
+            drop_empty: !native,
+        })
+    }
+
+    fn reasoning(&mut self, item: &UnifiedItem, part: &ReasoningPart) -> Option<OutBlock> {
+        let signature = part.private_state.as_ref().and_then(|state| self.signature(&state.r#ref));
+        let entries = self.entries(item.base.provider_data.as_ref());
+        if part.state == ReasoningState::Redacted {
+            let data = signature?;
+            let block = put_all(typed("redacted_thinking", [("data", Some(json(&data)))]), &entries);
+            return Some(OutBlock {
+                kind: OutKind::Raw(block),
+                entries: Vec::new(),
+                drop_empty: false,
+            });
+        }
+        Some(OutBlock {
+            kind: OutKind::Thinking {
+                text: part.text.clone(),
+                signature,
+            },
+            entries,
+            drop_empty: false,
+        })
+    }
+
+    /// The payload of a signature or of redacted data of this family.
+    pub(super) fn signature(&self, reference: &UnifiedProviderDataRef) -> Option<String> {
+        if reference.profile.family != ProtocolFamily::AnthropicMessages {
+            return None;
+        }
+        self.context
+            .private
+            .payload(&reference.resource_id)
+            .and_then(|bytes| String::from_utf8(bytes.to_vec()).ok())
+    }
+
+    /// Citations as they were written, when the reference is to them.
+    pub(super) fn citations(&self, reference: &UnifiedProviderDataRef) -> Option<Vec<Json>> {
+        kept::json_of(Some(&vec![reference.clone()]), kept::CITATIONS, &self.context)?
+            .decode()
+            .ok()
+    }
+
+    /// A citation from the record. An index that only the provider can make is replaced by a marked one, which never goes back.
+    pub(super) fn citation(&mut self, annotation: &UnifiedTextAnnotation) -> Option<Json> {
+        if let UnifiedTextAnnotation::Citation(citation) = annotation
+            && let (SourceType::Web, Some(url)) = (&citation.source.r#type, &citation.source.uri)
+        {
+            return Some(typed(
+                "web_search_result_location",
+                [
+                    ("cited_text", Some(json(citation.quoted_text.as_deref().unwrap_or_default()))),
+                    ("url", Some(json(url))),
+                    ("title", Some(json(citation.source.title.as_deref().unwrap_or_default()))),
+                    ("encrypted_index", Some(json(&self.context.synthetic.seal(url)))),
+                ],
+            ));
+        }
+        if !self.native {
+            self.loss.warning(
+                Feature::Citation,
+                "/output",
+                "the wire cites web addresses and documents of its own requests only",
+            );
+        }
+        None
+    }
+
+    fn call(&mut self, item: &UnifiedItem, call: &ToolCallItem, kind: &str, path: &str) -> OutBlock {
+        let wire_id = crate::call_id::wire(&call.call_id, self.context.capabilities.knobs().max_tool_id_length);
+        if wire_id != call.call_id {
+            self.loss
+                .info(Feature::ToolCallId, path, "the call ID is replaced by one of the target's alphabet");
+        }
+        let name = encode_tools::wire_name(&call.name);
+        let caller = call.caller.as_ref().map(|caller| {
+            if caller.call_id.is_none() {
+                typed("direct", [])
+            } else {
+                typed(super::DEFAULT_CODE_CALLER, [("tool_id", caller.call_id.as_ref().map(json))])
+            }
+        });
+        let head = typed(
+            kind,
+            [
+                ("id", Some(json(&*wire_id))),
+                ("name", Some(json(&*name))),
+                ("server_name", call.server_label.as_ref().map(json)),
+                ("input", Some(object(Vec::new()))),
+                ("caller", caller),
+                (
+                    "toolset_name",
+                    call.namespace
+                        .as_ref()
+                        .filter(|_| is_native(item.base.provenance.profile.as_ref()))
+                        .map(json),
+                ),
+            ],
+        );
+        OutBlock {
+            kind: OutKind::Call {
+                head,
+                raw: call.raw_arguments.clone(),
+            },
+            entries: self.entries(item.base.provider_data.as_ref()),
+            drop_empty: false,
+        }
+    }
+}
+
+impl OutBlock {
+    /// Pieces of a block that is complete.
+    pub(super) fn pieces(&self) -> Vec<Json> {
+        let mut pieces = self.pieces_of_text();
+        match &self.kind {
+            OutKind::Text { citations, .. } => {
+                pieces.extend(citations.iter().map(|c| typed("citations_delta", [("citation", Some(c.clone()))])));
+            }
+            OutKind::Thinking { signature, .. } => {
+                pieces.extend(signature.iter().map(|s| typed("signature_delta", [("signature", Some(json(s)))])));
+            }
+            OutKind::Call { raw, .. } if raw != "{}" && !raw.is_empty() => pieces.push(argument_piece(raw)),
+            _ => {}
+        }
+        pieces
+    }
+}
+
+/// The stop word of a status: the provider's own, else the nearest.
+pub(super) fn stop_reason(status: &UnifiedResponseStatus, native: bool, loss: &mut LossCollector) -> Json {
+    if let Some(word) = status.original_reason.as_ref().filter(|_| native) {
+        return json(word);
+    }
+    let (word, exact) = match status.finish_reason {
+        Some(UnifiedFinishReason::Stop) if status.stop_sequence.is_some() => ("stop_sequence", true),
+        Some(UnifiedFinishReason::Stop) => ("end_turn", true),
+        Some(UnifiedFinishReason::ToolCalls) => ("tool_use", true),
+        Some(UnifiedFinishReason::Length) => ("max_tokens", true),
+        Some(UnifiedFinishReason::Refusal) => ("refusal", true),
+        Some(UnifiedFinishReason::MaxContext) => ("model_context_window_exceeded", true),
+        Some(UnifiedFinishReason::Paused) => ("pause_turn", true),
+        Some(UnifiedFinishReason::ContentFilter) => ("refusal", false),
+        Some(UnifiedFinishReason::MalformedToolCall | UnifiedFinishReason::RequiresAction) => ("tool_use", false),
+        Some(UnifiedFinishReason::Incomplete | UnifiedFinishReason::Interrupted) => ("max_tokens", false),
+        Some(UnifiedFinishReason::Cancelled | UnifiedFinishReason::Failed | UnifiedFinishReason::Unknown) | None => return Json::null(),
+    };
+    if !exact {
+        loss.warning(
+            Feature::ResponseFinishReason,
+            "/status/finishReason",
+            "the wire has no such word; the nearest is sent",
+        );
+    }
+    json(word)
+}
+
+/// Detail of a refusal.
+pub(super) fn stop_details(status: &UnifiedResponseStatus) -> Option<Json> {
+    let safety = status.safety.as_ref()?;
+    Some(typed(
+        "refusal",
+        [
+            ("category", safety.category.as_ref().map(json)),
+            ("explanation", safety.explanation.as_ref().map(json)),
+        ],
+    ))
+}
+
+/// Writes a response body; a failed result becomes an error body.
+pub(super) fn encode(result: &UnifiedResultV2, context: &EncodeContext) -> Encoded {
+    let mut writer = Writer::new(context.clone());
+    writer.native = is_native(Some(&result.provenance.profile));
+    writer.response_id = Some(result.response_id.clone());
+    if result.status.finish_reason == Some(UnifiedFinishReason::Failed)
+        && let Some(error) = &result.error
+    {
+        let own = context
+            .private
+            .root_payload(kept::ERROR_BODY)
+            .and_then(|bytes| kept::to_json(&bytes));
+        return Encoded {
+            body: own.map_or_else(|| super::errors::encode(error).body, |body| body.as_str().to_owned()),
+            loss: writer.loss.finish(),
+        };
+    }
+    if result.alternatives.is_some() {
+        writer
+            .loss
+            .warning(Feature::ResponseCandidates, "/alternatives", "the wire has one answer");
+    }
+    let mut blocks = Vec::new();
+    for (n, item) in result.output.iter().enumerate() {
+        let made = writer.item(item, &format!("/output/{n}"));
+        blocks.extend(
+            made.iter()
+                .filter(|block| !block.is_void())
+                .map(|block| block.whole(&context.synthetic)),
+        );
+    }
+    let mut members = vec![
+        ("id".to_owned(), json(&writer.message_id())),
+        ("type".into(), json("message")),
+        ("role".into(), json("assistant")),
+        ("model".into(), json(context.target_model.as_ref().unwrap_or(&result.model.model))),
+        ("content".into(), json(&blocks)),
+        ("stop_reason".into(), stop_reason(&result.status, writer.native, &mut writer.loss)),
+        (
+            "stop_sequence".into(),
+            result.status.stop_sequence.as_ref().map_or_else(Json::null, json),
+        ),
+    ];
+    members.extend(stop_details(&result.status).map(|details| ("stop_details".to_owned(), details)));
+    members.push(("usage".into(), writer.usage(result.usage.as_ref())));
+    let body = put_all(object(members), &writer.root().0);
+    Encoded {
+        body: body.as_str().to_owned(),
+        loss: writer.loss.finish(),
+    }
+}

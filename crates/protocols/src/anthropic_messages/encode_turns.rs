@@ -1,0 +1,446 @@
+//! Puts blocks together to messages: pairs calls and results, joins roles, keeps system text in place, counts cache marks.
+
+use super::encode_block::{BlockEncoder, Place, text, typed};
+use super::encode_history::{Atom, Kind, Mark, Side, free_id};
+use super::kept::{self, json, object};
+use crate::feature::Feature;
+use std::collections::BTreeSet;
+use throughline_format::Json;
+use throughline_format::cache::CacheTtl;
+use throughline_format::loss::LossSeverity::{Info, Warning};
+
+/// One message of the wire.
+#[derive(Debug)]
+pub(super) struct Turn {
+    /// Who speaks.
+    pub(super) side: Side,
+    /// Its blocks.
+    pub(super) atoms: Vec<Atom>,
+}
+
+/// An assistant turn and what the user says to it.
+#[derive(Default)]
+struct Exchange {
+    assistant: Vec<Atom>,
+    user: Vec<Atom>,
+}
+
+/// What the result of a call that was never answered says.
+const NO_RESULT: &str = "The call was interrupted; there is no result.";
+/// What stands where the wire demands a user message and the history has none.
+const PLACEHOLDER: &str = "Continue.";
+
+/// Messages from blocks in order.
+pub(super) fn turns(encoder: &mut BlockEncoder<'_>, atoms: Vec<Atom>) -> Vec<Turn> {
+    let mut exchanges = vec![Exchange::default()];
+    for atom in atoms {
+        let open = exchanges.last().is_some_and(|e| !e.user.is_empty());
+        if atom.side == Side::Assistant && open {
+            exchanges.push(Exchange::default());
+        }
+        if let Some(exchange) = exchanges.last_mut() {
+            if atom.side == Side::Assistant {
+                exchange.assistant.push(atom);
+            } else {
+                exchange.user.push(atom);
+            }
+        }
+    }
+    pair(encoder, &mut exchanges);
+    let mut turns = Vec::new();
+    for exchange in exchanges {
+        let after_server = exchange.assistant.last().is_some_and(|a| a.kind == Kind::ServerResult);
+        push(&mut turns, Side::Assistant, exchange.assistant);
+        user_turns(encoder, &mut turns, exchange.user, after_server);
+    }
+    if turns.first().is_none_or(|turn| turn.side != Side::User) {
+        encoder.loss.warning(
+            Feature::ConversationMessageBoundary,
+            "/conversation/items",
+            "the target demands a user message first; a placeholder stands there",
+        );
+        let path = "/conversation/items/0".to_owned();
+        let item = encoder_item(&turns);
+        turns.insert(
+            0,
+            Turn {
+                side: Side::User,
+                atoms: vec![Atom {
+                    side: Side::User,
+                    kind: Kind::Text,
+                    json: text(PLACEHOLDER),
+                    mark: None,
+                    apart: None,
+                    path,
+                    item,
+                }],
+            },
+        );
+    }
+    turns
+}
+
+/// An item for placeholders, which belong to none.
+fn encoder_item(turns: &[Turn]) -> throughline_format::UnifiedId {
+    turns
+        .first()
+        .and_then(|t| t.atoms.first())
+        .map_or_else(throughline_format::UnifiedId::pending, |a| a.item.clone())
+}
+
+/// Adds blocks of one side, split where the source kept neighbours of one role apart.
+fn push(turns: &mut Vec<Turn>, side: Side, atoms: Vec<Atom>) {
+    for atom in atoms {
+        match turns.last_mut().filter(|turn| turn.side == side && atom.apart.is_none()) {
+            Some(turn) => turn.atoms.push(atom),
+            None => turns.push(Turn { side, atoms: vec![atom] }),
+        }
+    }
+}
+
+/// Moves every result behind its call, makes stand-ins for missing ones and turns orphans into text.
+fn pair(encoder: &mut BlockEncoder<'_>, exchanges: &mut [Exchange]) {
+    let max_length = encoder.context.capabilities.knobs().max_tool_id_length;
+    let mut used = BTreeSet::new();
+    for index in 0..exchanges.len() {
+        let calls: Vec<(usize, String)> = exchanges
+            .get(index)
+            .map(|e| &e.assistant)
+            .into_iter()
+            .flatten()
+            .enumerate()
+            .filter_map(|(at, atom)| call_of(atom).map(|id| (at, id)))
+            .collect();
+        let mut results = Vec::new();
+        for (at, call_id) in calls {
+            let wire_id = free_id(&call_id, max_length, &mut used);
+            let result = take_result(exchanges, index, &call_id);
+            let Some(call) = exchanges.get_mut(index).and_then(|e| e.assistant.get_mut(at)) else {
+                continue;
+            };
+            if wire_id != call_id {
+                encoder.loss.add_for(
+                    Info,
+                    Feature::ToolCallId,
+                    call.path.clone(),
+                    "the call ID is replaced by one of the target's alphabet",
+                    Some(&call.item),
+                );
+            }
+            call.json = kept::put(&call.json, "/id", &json(&wire_id));
+            let (order, mut result) = result.unwrap_or_else(|| {
+                encoder.loss.add_for(
+                    Warning,
+                    Feature::ConversationInterruption,
+                    call.path.clone(),
+                    "the call has no result; a stand-in says so",
+                    Some(&call.item),
+                );
+                let block = typed(
+                    "tool_result",
+                    [
+                        ("tool_use_id", Some(json(""))),
+                        ("content", Some(json(NO_RESULT))),
+                        ("is_error", Some(json(&true))),
+                    ],
+                );
+                let atom = Atom {
+                    side: Side::User,
+                    kind: Kind::Result(call_id.clone(), Vec::new()),
+                    json: block,
+                    mark: None,
+                    apart: None,
+                    path: call.path.clone(),
+                    item: call.item.clone(),
+                };
+                (usize::MAX, atom)
+            });
+            if order == LATE {
+                encoder.loss.add_for(
+                    Info,
+                    Feature::ConversationOrder,
+                    result.path.clone(),
+                    "the result is moved behind its call",
+                    Some(&result.item),
+                );
+            }
+            result.json = kept::put(&result.json, "/tool_use_id", &json(&wire_id));
+            results.push((order, result));
+        }
+        results.sort_by_key(|(order, _)| *order);
+        let Some(exchange) = exchanges.get_mut(index) else { continue };
+        let rest = std::mem::take(&mut exchange.user);
+        exchange.user = results.into_iter().map(|(_, atom)| atom).collect();
+        exchange.user.extend(rest);
+    }
+    for exchange in exchanges {
+        let paired = exchange.assistant.iter().filter(|a| call_of(a).is_some()).count();
+        let mut user = Vec::new();
+        for (n, atom) in std::mem::take(&mut exchange.user).into_iter().enumerate() {
+            if n >= paired && matches!(atom.kind, Kind::Result(..)) {
+                user.extend(orphan(encoder, atom));
+            } else {
+                user.push(atom);
+            }
+        }
+        exchange.user = user;
+    }
+}
+
+/// Order of a result that stood further on.
+const LATE: usize = usize::MAX - 1;
+
+fn call_of(atom: &Atom) -> Option<String> {
+    match &atom.kind {
+        Kind::Call(id) => Some(id.clone()),
+        _ => None,
+    }
+}
+
+/// The result of a call: from the user's next words, or from further on when no other call of that ID stands between.
+fn take_result(exchanges: &mut [Exchange], index: usize, call_id: &str) -> Option<(usize, Atom)> {
+    for (at, exchange) in exchanges.iter_mut().enumerate().skip(index) {
+        if at > index
+            && exchange
+                .assistant
+                .iter()
+                .any(|a| matches!(&a.kind, Kind::Call(id) if id == call_id))
+        {
+            return None;
+        }
+        if let Some(found) = exchange
+            .user
+            .iter()
+            .position(|a| matches!(&a.kind, Kind::Result(id, _) if id == call_id))
+        {
+            let atom = exchange.user.remove(found);
+            // Results of one turn keep their order; positions shift as others are taken, so the path decides.
+            return Some(if at == index { (order_of(&atom), atom) } else { (LATE, atom) });
+        }
+    }
+    None
+}
+
+/// Number of the item in the path, which is its order in the history.
+fn order_of(atom: &Atom) -> usize {
+    atom.path
+        .strip_prefix("/conversation/items/")
+        .and_then(|rest| rest.split('/').next())
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(0)
+}
+
+/// A result without a call, as text and media of the user.
+fn orphan(encoder: &mut BlockEncoder<'_>, atom: Atom) -> Vec<Atom> {
+    encoder.loss.add_for(
+        Warning,
+        Feature::ConversationOrder,
+        atom.path.clone(),
+        "a result without its call is told as text",
+        Some(&atom.item),
+    );
+    let Kind::Result(_, inner) = &atom.kind else { return Vec::new() };
+    let inner = inner.iter().filter(|block| {
+        matches!(
+            crate::wire::peek_tag(block.as_str(), "type").as_deref(),
+            Some("text" | "image" | "document" | "search_result")
+        )
+    });
+    let blocks = std::iter::once(text("Result of an earlier tool call:")).chain(inner.cloned());
+    let mut atoms: Vec<_> = blocks
+        .map(|json| Atom {
+            kind: Kind::Text,
+            json,
+            mark: None,
+            apart: None,
+            ..atom.clone()
+        })
+        .collect();
+    if let Some(last) = atoms.last_mut() {
+        last.mark = atom.mark;
+    }
+    atoms
+}
+
+/// The user's blocks after an assistant turn, with system text where the wire allows it.
+fn user_turns(encoder: &mut BlockEncoder<'_>, turns: &mut Vec<Turn>, mut atoms: Vec<Atom>, after_server: bool) {
+    let trailing = atoms.iter().rev().take_while(|a| a.side == Side::System).count();
+    let begin = atoms.len() - trailing;
+    let may_stand = encoder.context.capabilities.knobs().mid_conversation_system && (begin > 0 || after_server);
+    for (n, atom) in atoms.iter_mut().enumerate() {
+        if atom.side == Side::System && !(may_stand && n >= begin) {
+            let place = Place {
+                path: &atom.path,
+                item: &atom.item,
+            };
+            encoder.lost(
+                Warning,
+                Feature::ConversationSystemInline,
+                place,
+                "the target takes no system text at this place; it is said by the user",
+            );
+            atom.side = Side::User;
+        }
+    }
+    let system = atoms.split_off(atoms.iter().position(|a| a.side == Side::System).unwrap_or(atoms.len()));
+    push(turns, Side::User, atoms);
+    push(turns, Side::System, system);
+}
+
+/// Ends the request legally: no assistant text where the target refuses it, no blank end.
+pub(super) fn finish_prefill(encoder: &mut BlockEncoder<'_>, turns: &mut Vec<Turn>, refused: bool) {
+    let Some(last) = turns.last_mut().filter(|turn| turn.side == Side::Assistant) else {
+        return;
+    };
+    if last
+        .atoms
+        .last()
+        .is_some_and(|a| matches!(a.kind, Kind::ServerResult | Kind::Other))
+    {
+        return;
+    }
+    let path = last.atoms.last().map(|a| a.path.clone()).unwrap_or_default();
+    if refused {
+        encoder.loss.warning(
+            Feature::GenerationPrefill,
+            path.clone(),
+            "the target takes no beginning of its answer; it is asked to continue",
+        );
+        let item = last
+            .atoms
+            .last()
+            .map_or_else(throughline_format::UnifiedId::pending, |a| a.item.clone());
+        let atoms = vec![Atom {
+            side: Side::User,
+            kind: Kind::Text,
+            json: text(PLACEHOLDER),
+            mark: None,
+            apart: None,
+            path,
+            item,
+        }];
+        turns.push(Turn { side: Side::User, atoms });
+        return;
+    }
+    if let Some(atom) = last.atoms.last_mut().filter(|a| a.kind == Kind::Text)
+        && let Ok(block) = atom.json.decode::<super::wire::TextBlock>()
+        && block.text.trim_end() != block.text
+    {
+        encoder.loss.add_for(
+            Info,
+            Feature::PartText,
+            path,
+            "the end of a prefilled answer must not be white space",
+            Some(&atom.item),
+        );
+        let trimmed = block.text.trim_end();
+        if trimmed.is_empty() {
+            last.atoms.pop();
+        } else {
+            atom.json = kept::put(&atom.json, "/text", &json(trimmed));
+        }
+    }
+    if last.atoms.is_empty() {
+        turns.pop();
+    }
+}
+
+/// Whether an assistant turn since the last real user turn calls tools without thinking first.
+pub(super) fn lacks_thinking(turns: &[Turn]) -> bool {
+    let real_user = |turn: &Turn| turn.side == Side::User && !turn.atoms.iter().any(|a| matches!(a.kind, Kind::Result(..)));
+    let start = turns.iter().rposition(real_user).map_or(0, |at| at + 1);
+    turns.get(start..).unwrap_or_default().iter().any(|turn| {
+        turn.side == Side::Assistant
+            && turn.atoms.iter().any(|a| matches!(a.kind, Kind::Call(_)))
+            && turn.atoms.first().is_none_or(|a| a.kind != Kind::Thinking)
+    })
+}
+
+/// A mark somewhere in the prompt.
+pub(super) struct MarkSlot<'a> {
+    /// The mark; emptied when it has to go.
+    pub(super) mark: &'a mut Option<Mark>,
+    /// Whether the wire takes a mark here.
+    pub(super) allowed: bool,
+    /// Pointer into the record.
+    pub(super) path: String,
+}
+
+/// Takes away marks beyond the limit, in illegal places or in an order that the wire refuses; never moves one.
+pub(super) fn limit_marks(encoder: &mut BlockEncoder<'_>, mut slots: Vec<MarkSlot<'_>>, automatic: bool) {
+    let mut drop_mark = |slot: &mut MarkSlot<'_>, reason: &str| {
+        *slot.mark = None;
+        encoder.loss.info(Feature::CacheBreakpoints, slot.path.clone(), reason);
+    };
+    slots.retain(|slot| slot.mark.is_some());
+    for slot in slots.iter_mut().filter(|slot| !slot.allowed) {
+        drop_mark(slot, "the target takes no mark here");
+    }
+    let mut short = false;
+    for slot in &mut slots {
+        match *slot.mark {
+            Some(Mark(Some(ttl))) if is_long(ttl) && short => drop_mark(slot, "a mark of an hour must not follow one of five minutes"),
+            Some(Mark(ttl)) => short |= !ttl.is_some_and(is_long),
+            None => {}
+        }
+    }
+    slots.retain(|slot| slot.mark.is_some());
+    let limit = encoder
+        .context
+        .capabilities
+        .knobs()
+        .max_cache_breakpoints
+        .saturating_sub(usize::from(automatic));
+    let excess = slots.len().saturating_sub(limit);
+    // The first mark anchors tools and instructions, the last ones the newest turns: what goes is in between.
+    let first = usize::from(limit > 1);
+    for slot in slots.iter_mut().skip(first).take(excess) {
+        *slot.mark = None;
+        encoder
+            .loss
+            .info(Feature::CacheBreakpoints, slot.path.clone(), "more marks than the target takes");
+    }
+}
+
+/// Whether a life is the longer of the two that the wire knows.
+pub(super) const fn is_long(ttl: CacheTtl) -> bool {
+    ttl.seconds() > 300
+}
+
+/// The mark as the wire says it.
+pub(super) fn control(ttl: Option<CacheTtl>) -> Json {
+    let word = ttl.map(|ttl| if is_long(ttl) { "1h" } else { "5m" });
+    typed("ephemeral", [("ttl", word.map(json))])
+}
+
+/// Messages as JSON.
+pub(super) fn to_json(turns: Vec<Turn>) -> Json {
+    let messages: Vec<Json> = turns
+        .into_iter()
+        .map(|turn| {
+            let role = match turn.side {
+                Side::User => "user",
+                Side::Assistant => "assistant",
+                Side::System => "system",
+            };
+            let fields = turn
+                .atoms
+                .first()
+                .and_then(|a| a.apart.clone())
+                .and_then(|f| f.decode::<super::wire::Members>().ok());
+            let blocks: Vec<Json> = turn.atoms.into_iter().map(|atom| marked(atom.json, atom.mark)).collect();
+            let mut members = vec![("role".to_owned(), json(role)), ("content".to_owned(), json(&blocks))];
+            members.extend(fields.map(|f| f.extra.0).unwrap_or_default());
+            object(members)
+        })
+        .collect();
+    json(&messages)
+}
+
+/// A block with its mark.
+pub(super) fn marked(block: Json, mark: Option<Mark>) -> Json {
+    match mark {
+        Some(Mark(ttl)) => kept::put(&block, "/cache_control", &control(ttl)),
+        None => block,
+    }
+}

@@ -1,0 +1,112 @@
+//! Anthropic Messages: request, response and stream.
+//!
+//! A wire message is a run of blocks. Runs of text and media become one message item; thinking, calls and results become
+//! one item each, in block order. What the record cannot say is kept for the same owner (`kept`): signatures,
+//! redacted data and whole blocks of hosted tools, citations with private indexes, fields without a Unified word.
+//!
+//! Validity rules of the wire that encoders keep whatever the history holds: a user message first; every call answered
+//! in the next user message, results before anything else; results only for calls just before; no blank texts; call IDs
+//! of `[A-Za-z0-9_-]`; arguments that are objects; thinking only with signatures of the owner, and first in a turn with
+//! calls when a budget is set; at most four cache marks, longer lives first, none on thinking; an output limit; a
+//! temperature of at most 1; no blank end of a prefilled answer.
+//!
+//! Where to start reading: [`wire`] (the types), then `decode_request` and `encode_request`; `answer` is what streams and
+//! unstreamed responses share.
+
+mod answer;
+mod answer_blocks;
+mod capabilities;
+mod decode_block;
+mod decode_hosted;
+mod decode_request;
+mod decode_response;
+mod decode_stream;
+mod decode_tools;
+mod encode_block;
+mod encode_history;
+mod encode_parameters;
+mod encode_request;
+mod encode_response;
+mod encode_stream;
+mod encode_tools;
+mod encode_turns;
+mod errors;
+mod kept;
+mod schema;
+mod usage;
+pub mod wire;
+pub mod wire_events;
+
+use crate::call_id;
+use crate::capability::CapabilityTable;
+use crate::codec::{Codec, Decoded, DecodedRequest, Encoded, ErrorHeaders, StreamDecoder, StreamEncoder, WireError};
+use crate::context::{DecodeContext, EncodeContext};
+use std::borrow::Cow;
+use throughline_format::{ProtocolFamily, UnifiedError, UnifiedProtocolProfile, UnifiedRequestV2, UnifiedResultV2};
+
+/// Begin of the schema name of a JSON part that is a block of this wire.
+const JSON_PREFIX: &str = "anthropic-messages/";
+/// The dated code execution tool that a caller without a date is written as.
+const DEFAULT_CODE_CALLER: &str = "code_execution_20260120";
+
+/// Model of a body without one, when the context does not know it either.
+const NO_MODEL: &str = "unspecified";
+
+/// The profile that this codec reads and writes.
+fn profile() -> UnifiedProtocolProfile {
+    UnifiedProtocolProfile {
+        family: ProtocolFamily::AnthropicMessages,
+        version: Some("2023-06-01".into()),
+        revision: None,
+    }
+}
+
+/// The codec.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AnthropicMessages;
+
+impl Codec for AnthropicMessages {
+    fn profile(&self) -> UnifiedProtocolProfile {
+        profile()
+    }
+
+    fn capabilities(&self) -> &'static CapabilityTable {
+        &capabilities::TABLE
+    }
+
+    fn decode_request(&self, body: &[u8], context: &DecodeContext) -> Result<DecodedRequest, UnifiedError> {
+        decode_request::decode(body, context)
+    }
+
+    fn encode_request(&self, request: &UnifiedRequestV2, context: &EncodeContext) -> Result<Encoded, UnifiedError> {
+        Ok(encode_request::encode(request, context))
+    }
+
+    fn decode_response(&self, body: &[u8], context: &DecodeContext) -> Result<Decoded, UnifiedError> {
+        decode_response::decode(body, context)
+    }
+
+    fn encode_response(&self, result: &UnifiedResultV2, context: &EncodeContext) -> Result<Encoded, UnifiedError> {
+        Ok(encode_response::encode(result, context))
+    }
+
+    fn stream_decoder(&self, context: &DecodeContext) -> Box<dyn StreamDecoder> {
+        Box::new(decode_stream::Decoder::new(context))
+    }
+
+    fn stream_encoder(&self, context: &EncodeContext) -> Box<dyn StreamEncoder> {
+        Box::new(encode_stream::Encoder::new(context))
+    }
+
+    fn decode_error(&self, status: u16, headers: &ErrorHeaders, body: &[u8]) -> UnifiedError {
+        errors::decode(status, headers, body)
+    }
+
+    fn encode_error(&self, error: &UnifiedError) -> WireError {
+        errors::encode(error)
+    }
+
+    fn wire_call_id<'a>(&self, call_id: &'a str) -> Cow<'a, str> {
+        call_id::wire(call_id, capabilities::TABLE.knobs.max_tool_id_length)
+    }
+}

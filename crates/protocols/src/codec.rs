@@ -1,0 +1,177 @@
+//! [`Codec`]: what every protocol can do, and the values that go in and out.
+
+use crate::capability::CapabilityTable;
+use crate::context::{DecodeContext, EncodeContext};
+use crate::side::SideResource;
+use std::borrow::Cow;
+use throughline_format::event::{ErrorEvent, EventBody, OperationCompleted, StreamCompleted};
+use throughline_format::{EventDraft, UnifiedError, UnifiedEventV2, UnifiedId, UnifiedLossReport, UnifiedProtocolProfile, UnifiedRequestV2, UnifiedResponseStatus, UnifiedResultV2};
+
+/// A request as a decoder hands it on.
+#[derive(Debug)]
+pub struct DecodedRequest {
+    /// The request.
+    pub unified: UnifiedRequestV2,
+    /// Private payloads and annotations that the request refers to.
+    pub resources: Vec<SideResource>,
+    /// What the decode lost or kept aside; paths are JSON Pointers into the wire body.
+    pub loss: UnifiedLossReport,
+    /// Whether the client wants a stream.
+    pub stream: bool,
+}
+
+/// Events as a decoder makes them, with the payloads that they refer to.
+#[derive(Debug, Default)]
+pub struct Decoded {
+    /// Events in order, without a place yet. The last two of a response are its terminal event and `stream.completed`.
+    pub drafts: Vec<EventDraft>,
+    /// Private payloads and annotations that the events refer to.
+    pub resources: Vec<SideResource>,
+}
+
+impl Decoded {
+    /// Adds an event about the response as a whole.
+    pub fn push(&mut self, body: EventBody) {
+        self.drafts.push(EventDraft::new(body));
+    }
+
+    /// Ends the operation well: the terminal event and `stream.completed`.
+    pub fn complete(&mut self, status: UnifiedResponseStatus, item_ids: Vec<UnifiedId>) {
+        self.push(EventBody::OperationCompleted(OperationCompleted { status: status.clone() }));
+        self.push(EventBody::StreamCompleted(StreamCompleted { status, item_ids }));
+    }
+
+    /// Ends the operation badly: the terminal event and `stream.completed`.
+    pub fn fail(&mut self, error: UnifiedError, status: UnifiedResponseStatus, item_ids: Vec<UnifiedId>) {
+        self.push(EventBody::OperationFailed(ErrorEvent { error }));
+        self.push(EventBody::StreamCompleted(StreamCompleted { status, item_ids }));
+    }
+
+    /// Appends another batch.
+    pub fn extend(&mut self, other: Self) {
+        self.drafts.extend(other.drafts);
+        self.resources.extend(other.resources);
+    }
+}
+
+/// A body of the target's wire with what the projection lost.
+#[derive(Debug)]
+pub struct Encoded {
+    /// JSON text of the body.
+    pub body: String,
+    /// Losses; paths are JSON Pointers into the Unified record. When [`UnifiedLossReport::is_unsupported`], nothing may be sent.
+    pub loss: UnifiedLossReport,
+}
+
+/// One SSE frame of a protocol.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WireFrame {
+    /// Event name, where the protocol has one.
+    pub event: Option<&'static str>,
+    /// The data as sent; one line.
+    pub data: String,
+}
+
+impl WireFrame {
+    /// The frame as bytes of an event stream.
+    pub fn to_sse(&self) -> String {
+        match self.event {
+            Some(event) => format!("event: {event}\ndata: {}\n\n", self.data),
+            None => format!("data: {}\n\n", self.data),
+        }
+    }
+}
+
+/// An error in the client's own shape.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WireError {
+    /// HTTP status.
+    pub status: u16,
+    /// JSON text of the body.
+    pub body: String,
+}
+
+/// Turns the bytes of a stream into events, wherever the transport cuts them.
+pub trait StreamDecoder: Send {
+    /// Takes the next bytes. A stream that breaks the protocol ends with `operation.failed`; unknown events never fail it.
+    fn push(&mut self, bytes: &[u8]) -> Decoded;
+
+    /// Tells that no bytes follow. A stream without its end becomes `failed` with category `interrupted`.
+    fn finish(&mut self) -> Decoded;
+
+    /// Whether the terminal events were handed out.
+    fn is_finished(&self) -> bool;
+}
+
+/// Turns committed events into frames of a protocol.
+pub trait StreamEncoder: Send {
+    /// Encodes one event. Heartbeats and events without a form on this wire give no frame.
+    fn push(&mut self, event: &UnifiedEventV2) -> Vec<WireFrame>;
+
+    /// What could not be said so far.
+    fn loss(&self) -> &UnifiedLossReport;
+
+    /// Bytes that keep an idle connection open.
+    fn keep_alive(&self) -> Cow<'static, str> {
+        Cow::Borrowed(": keep-alive\n\n")
+    }
+}
+
+/// Headers of an error answer that mean something: trace ID and retry advice.
+#[derive(Clone, Debug, Default)]
+pub struct ErrorHeaders {
+    /// `request-id` or `x-request-id`.
+    pub request_id: Option<String>,
+    /// Retry advice in milliseconds, from `retry-after-ms` or `retry-after`.
+    pub retry_after_ms: Option<u64>,
+    /// `x-should-retry`.
+    pub should_retry: Option<bool>,
+}
+
+/// One wire protocol, both ways.
+pub trait Codec: Send + Sync {
+    /// Profile of what this codec reads and writes.
+    fn profile(&self) -> UnifiedProtocolProfile;
+
+    /// What the protocol can express.
+    fn capabilities(&self) -> &'static CapabilityTable;
+
+    /// Reads a request body.
+    ///
+    /// # Errors
+    /// `invalid-request.*` with the JSON Pointer of the place.
+    fn decode_request(&self, body: &[u8], context: &DecodeContext) -> Result<DecodedRequest, UnifiedError>;
+
+    /// Writes a request body. The result is legal for the target whatever the history holds; repairs are loss entries.
+    ///
+    /// # Errors
+    /// `internal.*` when a record cannot be written; losses are no errors.
+    fn encode_request(&self, request: &UnifiedRequestV2, context: &EncodeContext) -> Result<Encoded, UnifiedError>;
+
+    /// Reads an unstreamed response as the events that a stream of it would give, terminal ones included.
+    ///
+    /// # Errors
+    /// `invalid-request.*` with the JSON Pointer of the place.
+    fn decode_response(&self, body: &[u8], context: &DecodeContext) -> Result<Decoded, UnifiedError>;
+
+    /// Writes a response body.
+    ///
+    /// # Errors
+    /// `internal.*` when a record cannot be written.
+    fn encode_response(&self, result: &UnifiedResultV2, context: &EncodeContext) -> Result<Encoded, UnifiedError>;
+
+    /// A decoder for one stream.
+    fn stream_decoder(&self, context: &DecodeContext) -> Box<dyn StreamDecoder>;
+
+    /// An encoder for one stream.
+    fn stream_encoder(&self, context: &EncodeContext) -> Box<dyn StreamEncoder>;
+
+    /// Reads an error answer of the provider; the message is sanitised.
+    fn decode_error(&self, status: u16, headers: &ErrorHeaders, body: &[u8]) -> UnifiedError;
+
+    /// Writes an error in this protocol's shape.
+    fn encode_error(&self, error: &UnifiedError) -> WireError;
+
+    /// The call ID as this wire may carry it: the ID itself when it is legal, else its deterministic replacement.
+    fn wire_call_id<'a>(&self, call_id: &'a str) -> Cow<'a, str>;
+}

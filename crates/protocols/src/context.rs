@@ -1,0 +1,144 @@
+//! What a codec needs to know besides the bytes.
+
+use crate::capability::Capabilities;
+use crate::synthetic::SyntheticSealer;
+use bytes::Bytes;
+use std::sync::Arc;
+use throughline_format::{Count, Sha256, Timestamp, UnifiedAttribution, UnifiedId, UnifiedItemProvenance, provenance::ItemOrigin};
+
+/// Everything that a decoder puts into records and that the wire does not say.
+#[derive(Clone, Debug)]
+pub struct DecodeContext {
+    /// Operation that IDs are derived from.
+    pub operation_id: UnifiedId,
+    /// Request that the payload belongs to.
+    pub request_id: UnifiedId,
+    /// Conversation of the items; `pending` for requests and stand-alone commands.
+    pub conversation_id: UnifiedId,
+    /// Branch of the items; `pending` likewise.
+    pub branch_id: UnifiedId,
+    /// Ordinal of the first item, so that items of input and answer of one operation never share an ID.
+    pub first_item: Count,
+    /// Sequence of the first item along its branch.
+    pub first_sequence: Count,
+    /// Time for everything that has none on the wire.
+    pub received_at: Timestamp,
+    /// The runtime that items are attributed to, such as a client family; absent when unknown.
+    pub runtime: Option<String>,
+    /// Vendor of the model, when the configuration tells it.
+    pub model_provider: Option<String>,
+    /// Model that was requested, for answers that do not name one and for protocols whose URL carries it.
+    pub requested_model: Option<String>,
+    /// Dialect, for what a payload cannot show.
+    pub dialect: Option<String>,
+    /// Fingerprint of the owner of private resources in the payload.
+    pub owner_fingerprint: Sha256,
+    /// Recognises signatures that this gateway made.
+    pub synthetic: SyntheticSealer,
+}
+
+impl DecodeContext {
+    /// Context of the stand-alone commands: fixed IDs, the epoch, no runtime.
+    pub fn offline() -> Self {
+        Self {
+            operation_id: UnifiedId::offline_operation(),
+            request_id: UnifiedId::offline_operation(),
+            conversation_id: UnifiedId::pending(),
+            branch_id: UnifiedId::pending(),
+            first_item: 0,
+            first_sequence: 1,
+            received_at: Timestamp::EPOCH,
+            runtime: None,
+            model_provider: None,
+            requested_model: None,
+            dialect: None,
+            owner_fingerprint: Sha256::of(b"unknown"),
+            synthetic: SyntheticSealer::offline(),
+        }
+    }
+
+    /// ID of the item with this ordinal, counted from the context's first one.
+    pub fn item_id(&self, ordinal: Count) -> UnifiedId {
+        self.operation_id.item(self.first_item + ordinal)
+    }
+
+    /// Provenance of an item of this payload.
+    pub fn provenance(&self, origin: ItemOrigin, profile: throughline_format::UnifiedProtocolProfile, model: Option<&str>) -> UnifiedItemProvenance {
+        UnifiedItemProvenance {
+            attribution: UnifiedAttribution {
+                provider: self.runtime.clone(),
+                model_provider: if matches!(origin, ItemOrigin::Provider) { self.model_provider.clone() } else { None },
+                model: model.map(str::to_owned),
+            },
+            profile: Some(profile),
+            operation_id: Some(self.operation_id.clone()),
+            request_id: Some(self.request_id.clone()),
+            ..UnifiedItemProvenance::of(origin)
+        }
+    }
+}
+
+/// Hands out private payloads that the target may see; whoever implements it has already checked the owner.
+pub trait PrivateState: Send + Sync {
+    /// The payload of a resource, or `None` when it is unknown or belongs to somebody else.
+    fn payload(&self, resource_id: &UnifiedId) -> Option<Bytes>;
+
+    /// Resources that belong to the request or response as a whole and not to an item of it, by schema.
+    fn root_payload(&self, schema: &str) -> Option<Bytes> {
+        let _ = schema;
+        None
+    }
+}
+
+/// Hands out nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoPrivateState;
+
+impl PrivateState for NoPrivateState {
+    fn payload(&self, _: &UnifiedId) -> Option<Bytes> {
+        None
+    }
+}
+
+/// Everything that an encoder needs and that the record does not say.
+#[derive(Clone)]
+pub struct EncodeContext {
+    /// Model name for the target; absent = the record's own.
+    pub target_model: Option<String>,
+    /// What the target can express, overrides applied.
+    pub capabilities: Capabilities,
+    /// Private state that the target may see.
+    pub private: Arc<dyn PrivateState>,
+    /// Makes signatures for clients whose protocol demands one.
+    pub synthetic: SyntheticSealer,
+    /// Whether the request asks for a stream.
+    pub stream: bool,
+    /// Whether a streaming client wants usage where that is optional.
+    pub stream_usage: bool,
+    /// Dialect to write.
+    pub dialect: Option<String>,
+    /// Time for fields such as `created`.
+    pub created_at: Timestamp,
+}
+
+impl EncodeContext {
+    /// A context with the table's own capabilities and no private state.
+    pub fn plain(capabilities: Capabilities) -> Self {
+        Self {
+            target_model: None,
+            capabilities,
+            private: Arc::new(NoPrivateState),
+            synthetic: SyntheticSealer::offline(),
+            stream: false,
+            stream_usage: true,
+            dialect: None,
+            created_at: Timestamp::EPOCH,
+        }
+    }
+}
+
+impl std::fmt::Debug for EncodeContext {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EncodeContext").field("target_model", &self.target_model).field("stream", &self.stream).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,50 @@
+//! Wire protocols of model providers, to and from Unified v2: one module per protocol, all of the same shape.
+//!
+//! What it does: bytes and values in, bytes and values out. What it never does: touch sockets, an async runtime,
+//! credentials, a clock or randomness. No protocol module imports another; what they share stands here.
+//!
+//! Where to start reading: [`codec`] (the trait that every protocol implements), then one protocol, then [`projection`]
+//! (how losses are found by table). A protocol module consists of
+//!
+//! ```text
+//! mod.rs              profile, what the protocol is, its validity rules
+//! wire.rs             types of the wire, nothing else
+//! decode_request.rs   encode_request.rs
+//! decode_response.rs  encode_response.rs
+//! decode_stream.rs    encode_stream.rs     state machines
+//! errors.rs           error bodies both ways
+//! capabilities.rs     what the protocol can express: one table that projection and docs read
+//! ```
+//!
+//! A response is decoded to the same event drafts as a stream, and the fold makes the result of both; so a stream and the
+//! unstreamed response cannot differ by construction.
+
+#![forbid(unsafe_code)]
+
+pub mod anthropic_messages;
+pub mod call_id;
+pub mod capability;
+pub mod codec;
+pub mod context;
+pub mod feature;
+pub mod offline;
+pub mod openai_chat;
+pub mod projection;
+pub mod registry;
+pub mod requirement;
+pub mod side;
+pub mod sse;
+pub mod strength;
+pub mod synthetic;
+pub mod wire;
+
+pub use capability::{Capabilities, CapabilityTable, Knobs, Support};
+pub use codec::{Codec, Decoded, DecodedRequest, Encoded, StreamDecoder, StreamEncoder, WireError, WireFrame};
+pub use context::{DecodeContext, EncodeContext, NoPrivateState, PrivateState};
+pub use feature::Feature;
+pub use registry::{codec_of, families};
+pub use side::SideResource;
+pub use synthetic::SyntheticSealer;
+
+/// Model name of a payload that names none; it never goes upstream.
+pub const UNSPECIFIED_MODEL: &str = "unspecified";

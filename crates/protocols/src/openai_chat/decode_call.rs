@@ -1,0 +1,238 @@
+//! The calls of a choice.
+
+use super::decode_choice::ChoiceState;
+use super::decode_stream::AnswerDecoder;
+use super::private::{Form, THOUGHT_SIGNATURE, own_call_id};
+use super::{profile, wire};
+use crate::side::SideResource;
+use throughline_format::event::{ArgumentsDelta, ArgumentsReady, EventBody, SignatureReady};
+use throughline_format::item::ToolCallItem;
+use throughline_format::resource::Issuer;
+use throughline_format::tool::{Execution, UnifiedToolType};
+use throughline_format::{Count, EventDraft, Json, UnifiedId, UnifiedItemBody, UnifiedProviderDataRef, UnifiedToolLifecycle};
+
+/// A call.
+pub(super) struct Call {
+    pub index: Option<Count>,
+    pub wire_id: String,
+    pub item: UnifiedId,
+    pub id: String,
+    pub is_custom: bool,
+    pub is_started: bool,
+    pub is_done: bool,
+    pub arguments: String,
+    pub legacy: bool,
+}
+
+impl ChoiceState {
+    pub(super) fn call(&mut self, answer: &mut AnswerDecoder, call: wire::Call, position: usize, base: &str, legacy: bool) {
+        if answer.whole {
+            let pointer = format!("{base}/tool_calls/{position}");
+            if let Some(index) = call.index.filter(|_| !legacy) {
+                answer.keep(format!("{pointer}/index"), Json::from_value(&index.into()));
+            }
+            if call.kind.is_none() && !legacy {
+                answer.form.absent.push(format!("{pointer}/type"));
+            }
+            if let Some(custom) = call.custom.as_ref().filter(|_| call.function.is_some()) {
+                answer.keep(
+                    format!("{pointer}/custom"),
+                    Json::from_serialize(custom).unwrap_or_else(|_| Json::null()),
+                );
+            }
+            for (key, value) in &call.extra.0 {
+                answer.keep(
+                    format!("{pointer}/{}", throughline_format::json::escape_pointer_token(key)),
+                    value.clone(),
+                );
+            }
+        }
+        let wire_id = call.id.unwrap_or_default();
+        let is_custom = call.kind.as_deref() == Some("custom") || call.custom.is_some() && call.function.is_none();
+        let (name, text) = match (call.function, call.custom) {
+            (Some(function), _) if !is_custom => (function.name, super::arguments_text(function.arguments.as_ref())),
+            (_, Some(custom)) => (custom.name, custom.input.unwrap_or_default()),
+            _ => (None, String::new()),
+        };
+        let found = match call.index {
+            Some(index) => self.calls.iter().rposition(|c| c.index == Some(index)),
+            None => self.calls.len().checked_sub(1),
+        };
+        let is_new = |known: &Call| !wire_id.is_empty() && !known.wire_id.is_empty() && known.wire_id != wire_id;
+        let is_whole_next = answer.whole && !legacy;
+        #[allow(clippy::single_match_else)] // the other way round is harder to read
+        let at = match found.filter(|at| !is_whole_next && self.calls.get(*at).is_some_and(|known| !is_new(known))) {
+            Some(at) => at,
+            None => {
+                self.close_reasoning(answer);
+                self.close_message(answer);
+                self.close_calls(answer, false);
+                let item = UnifiedId::pending();
+                self.calls.push(Call {
+                    index: call.index,
+                    wire_id: wire_id.clone(),
+                    item,
+                    id: String::new(),
+                    is_custom,
+                    is_started: false,
+                    is_done: false,
+                    arguments: String::new(),
+                    legacy,
+                });
+                self.calls.len() - 1
+            }
+        };
+        let Some(mut state) = self.calls.get_mut(at).map(std::mem::take) else {
+            return;
+        };
+        if state.wire_id.is_empty() {
+            state.wire_id = wire_id;
+        }
+        if !state.is_started && name.as_deref().is_some_and(|n| !n.is_empty()) {
+            self.start_call(answer, &mut state, name.unwrap_or_default(), call.extra_content.clone(), base, at);
+        } else if let Some(content) = call.extra_content.filter(|_| state.is_started && !state.is_done) {
+            let reference = linkage(answer, &state.item, &content, base, at);
+            let ready = SignatureReady {
+                provider_data: reference,
+                issuer: Issuer::Provider,
+            };
+            self.emit(
+                answer,
+                EventDraft::of_call(state.item.clone(), state.id.clone(), EventBody::SignatureReady(ready)),
+            );
+        }
+        if state.is_done && !text.is_empty() {
+            answer.warn(
+                "response.late-arguments",
+                "arguments came when their call had ended, and were left out",
+            );
+        } else if !text.is_empty() {
+            state.arguments.push_str(&text);
+            if state.is_started {
+                let event = EventBody::ToolArgumentsDelta(ArgumentsDelta { text });
+                self.emit(answer, EventDraft::of_call(state.item.clone(), state.id.clone(), event));
+            }
+        }
+        if let Some(place) = self.calls.get_mut(at) {
+            *place = state;
+        }
+    }
+
+    pub(super) fn start_call(
+        &mut self,
+        answer: &mut AnswerDecoder,
+        state: &mut Call,
+        name: String,
+        extra_content: Option<Json>,
+        base: &str,
+        at: usize,
+    ) {
+        let id = self.next_id(answer);
+        state.id = if state.wire_id.is_empty() {
+            crate::call_id::wire(&format!("{id}/call"), super::CALL_ID_LENGTH).into_owned()
+        } else {
+            state.wire_id.clone()
+        };
+        let private_linkage = extra_content.map(|content| linkage(answer, &id, &content, base, at));
+        let mut references = if state.legacy {
+            self.form(
+                answer,
+                &Form {
+                    legacy: true,
+                    ..Form::default()
+                },
+            )
+        } else {
+            None
+        };
+        if let Some(resource) = own_call_id(&id, &state.id) {
+            references.get_or_insert_default().push(resource.reference());
+            answer.out.resources.push(resource);
+        }
+        let body = UnifiedItemBody::ToolCall(ToolCallItem {
+            call_id: state.id.clone(),
+            name,
+            tool_type: if state.is_custom {
+                UnifiedToolType::Custom
+            } else {
+                UnifiedToolType::Function
+            },
+            namespace: None,
+            server_label: None,
+            input: None,
+            raw_arguments: String::new(),
+            lifecycle: UnifiedToolLifecycle::ArgumentsStreaming,
+            caller: None,
+            execution: Execution::Client,
+            provider_executed: false,
+            private_linkage,
+        });
+        state.item = self.start(answer, body, references);
+        state.is_started = true;
+        if !state.arguments.is_empty() {
+            let event = EventBody::ToolArgumentsDelta(ArgumentsDelta {
+                text: state.arguments.clone(),
+            });
+            self.emit(answer, EventDraft::of_call(state.item.clone(), state.id.clone(), event));
+        }
+    }
+
+    /// Ends calls; while others may follow, only those whose arguments are whole.
+    pub(super) fn close_calls(&mut self, answer: &mut AnswerDecoder, all: bool) {
+        let mut calls = std::mem::take(&mut self.calls);
+        for (at, call) in calls.iter_mut().enumerate().filter(|(_, c)| !c.is_done) {
+            let is_whole = call.is_custom || serde_json::from_str::<serde::de::IgnoredAny>(&call.arguments).is_ok();
+            if !all && !is_whole {
+                continue;
+            }
+            if !call.is_started {
+                self.start_call(answer, call, String::new(), None, "", at);
+            }
+            let input = if call.is_custom {
+                None
+            } else {
+                super::parse_arguments(&call.arguments)
+            };
+            let ready = EventBody::ToolArgumentsReady(ArgumentsReady {
+                raw_arguments: call.arguments.clone(),
+                input,
+            });
+            self.emit(answer, EventDraft::of_call(call.item.clone(), call.id.clone(), ready));
+            self.complete(answer, &call.item);
+            call.is_done = true;
+        }
+        self.calls = calls;
+    }
+}
+
+impl Default for Call {
+    fn default() -> Self {
+        Self {
+            index: None,
+            wire_id: String::new(),
+            item: UnifiedId::pending(),
+            id: String::new(),
+            is_custom: false,
+            is_started: false,
+            is_done: false,
+            arguments: String::new(),
+            legacy: false,
+        }
+    }
+}
+
+/// Seals the private content of a call.
+fn linkage(answer: &mut AnswerDecoder, item: &UnifiedId, content: &Json, base: &str, at: usize) -> UnifiedProviderDataRef {
+    let path = format!("{base}/tool_calls/{at}/extra_content");
+    let resource = SideResource::reasoning(
+        profile(),
+        THOUGHT_SIGNATURE,
+        item,
+        content.as_str().as_bytes().to_vec(),
+        Issuer::Provider,
+        path,
+    );
+    let reference = resource.reference();
+    answer.out.resources.push(resource);
+    reference
+}

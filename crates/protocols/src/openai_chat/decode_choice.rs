@@ -1,0 +1,436 @@
+//! One choice of an answer: which items and parts are open, and what a delta does to them.
+
+use super::decode_call::Call;
+use super::decode_stream::AnswerDecoder;
+use super::private::{Form, REASONING_DETAILS};
+use super::{media, profile, reasoning, usage, wire};
+use crate::side::SideResource;
+use crate::wire::TextOr;
+use serde_json::Value;
+use throughline_format::event::{
+    EventBody, ItemCompleted, ItemDelta, ItemDeltaEvent, ItemStarted, PartCompleted, PartStarted, SignatureReady, TextDelta,
+};
+use throughline_format::item::{ItemStatus, ReasoningItem, Role, Visibility};
+use throughline_format::media::{Transcript, UnifiedMediaMetadata};
+use throughline_format::part::{MediaPart, ReasoningForm, ReasoningPart, ReasoningState, TopLogprob, UnifiedTokenLogprob};
+use throughline_format::provenance::ItemOrigin;
+use throughline_format::resource::Issuer;
+use throughline_format::{
+    Count, EventDraft, Json, PartBody, UnifiedContentPart, UnifiedId, UnifiedItem, UnifiedItemBase, UnifiedItemBody,
+    UnifiedProviderDataRef, UnifiedResponseStatus,
+};
+
+/// Ordinals of the items of one candidate; no answer has more.
+const ITEMS_PER_CANDIDATE: Count = 10_000;
+
+/// The open reasoning item.
+pub(super) struct OpenReasoning {
+    pub item: UnifiedId,
+    pub part: UnifiedId,
+    pub has_text: bool,
+    pub details: Vec<Value>,
+}
+
+/// The open message item.
+pub(super) struct OpenMessage {
+    pub item: UnifiedId,
+    pub parts: Count,
+    /// The open part, and whether it is text.
+    pub part: Option<(UnifiedId, bool)>,
+    pub citations: Count,
+}
+
+/// State of one choice.
+pub(super) struct ChoiceState {
+    pub index: Count,
+    /// Its items in order.
+    pub items: Vec<UnifiedId>,
+    pub reasoning: Option<OpenReasoning>,
+    pub message: Option<OpenMessage>,
+    pub calls: Vec<Call>,
+    pub finish: Option<String>,
+    pub has_refusal: bool,
+    pub audio: Option<(Vec<u8>, String)>,
+    pub pending_base64: String,
+}
+
+impl ChoiceState {
+    pub(super) const fn new(index: Count) -> Self {
+        Self {
+            index,
+            items: Vec::new(),
+            reasoning: None,
+            message: None,
+            calls: Vec::new(),
+            finish: None,
+            has_refusal: false,
+            audio: None,
+            pending_base64: String::new(),
+        }
+    }
+
+    /// Whether its finish reason was told.
+    pub(super) const fn has_finished(&self) -> bool {
+        self.finish.is_some()
+    }
+
+    /// How it ended.
+    pub(super) fn status(&self) -> UnifiedResponseStatus {
+        usage::status(self.finish.as_deref(), !self.calls.is_empty(), self.has_refusal)
+    }
+
+    /// Takes a choice of a whole answer or of a chunk.
+    pub(super) fn take(&mut self, answer: &mut AnswerDecoder, choice: wire::Choice, position: usize) {
+        let base = format!("/choices/{position}");
+        for (key, value) in choice.extra.0 {
+            if key == "usage" {
+                answer.usage(value.clone());
+            }
+            answer.keep(format!("{base}/{}", throughline_format::json::escape_pointer_token(&key)), value);
+        }
+        if answer.whole {
+            // The first choice has no index in the record, and an empty finish reason no word.
+            answer.keep(format!("{base}/index"), Json::from_value(&choice.index.into()));
+            if let (Some(_), Some(delta)) = (&choice.message, &choice.delta) {
+                answer.keep(
+                    format!("{base}/delta"),
+                    Json::from_serialize(delta).unwrap_or_else(|_| Json::null()),
+                );
+            }
+            if choice.message.is_none() {
+                answer.form.absent.push(format!("{base}/message"));
+            }
+            if choice.finish_reason.as_deref() == Some("") {
+                answer.keep(format!("{base}/finish_reason"), Json::from_value(&"".into()));
+            }
+        }
+        let mut logprobs = choice.logprobs;
+        if let Some(empty) = logprobs
+            .as_ref()
+            .filter(|l| answer.whole && l.content.is_none() && l.refusal.is_none())
+        {
+            answer.keep(
+                format!("{base}/logprobs"),
+                Json::from_serialize(empty).unwrap_or_else(|_| Json::null()),
+            );
+        }
+        if let Some(refusal) = logprobs.as_mut().and_then(|l| l.refusal.take()).filter(|_| answer.whole) {
+            answer.keep(format!("{base}/logprobs/refusal"), refusal);
+        }
+        let tokens = logprobs.and_then(|l| l.content).map(tokens);
+        if let Some(text) = choice.text {
+            self.text(answer, &text, None, None);
+        }
+        if let Some(message) = choice.message.or(choice.delta) {
+            self.delta(answer, message, tokens, &format!("{base}/message"));
+        }
+        if let Some(word) = choice.finish_reason.filter(|w| !w.is_empty()) {
+            self.finish = Some(word);
+            self.close(answer);
+        }
+    }
+
+    pub(super) fn delta(
+        &mut self,
+        answer: &mut AnswerDecoder,
+        message: wire::Message,
+        tokens: Option<Vec<UnifiedTokenLogprob>>,
+        base: &str,
+    ) {
+        for (key, value) in &message.extra.0 {
+            answer.keep(
+                format!("{base}/{}", throughline_format::json::escape_pointer_token(key)),
+                value.clone(),
+            );
+        }
+        self.reasoning_delta(answer, &message, base);
+        let has_calls = message.tool_calls.as_ref().is_some_and(|c| !c.is_empty());
+        let mut tokens = tokens;
+        match message.content {
+            None => {}
+            Some(TextOr::Text(text)) if text.is_empty() && tokens.is_none() && answer.whole => {
+                answer.keep(format!("{base}/content"), Json::from_value(&Value::String(text)));
+            }
+            Some(TextOr::Text(text)) => self.text(answer, &text, tokens.take(), None),
+            Some(TextOr::List(list)) => self.list(answer, list, tokens.take(), base),
+        }
+        match message.refusal {
+            Some(text) if !text.is_empty() => self.refusal(answer, &text),
+            Some(text) if answer.whole => answer.keep(format!("{base}/refusal"), Json::from_value(&Value::String(text))),
+            _ => {}
+        }
+        if let Some(audio) = message.audio {
+            let has_content = [&audio.data, &audio.transcript]
+                .iter()
+                .any(|t| t.as_ref().is_some_and(|t| !t.is_empty()));
+            if answer.whole && !has_content {
+                answer.keep(
+                    format!("{base}/audio"),
+                    Json::from_serialize(&audio).unwrap_or_else(|_| Json::null()),
+                );
+            } else {
+                self.audio(answer, audio, base);
+            }
+        }
+        for (number, annotation) in message.annotations.into_iter().flatten().enumerate() {
+            self.annotation(answer, &annotation, number, base);
+        }
+        for (position, call) in message.tool_calls.into_iter().flatten().enumerate() {
+            self.call(answer, call, position, base, false);
+        }
+        let is_empty = |f: &wire::FunctionCall| {
+            f.name.as_deref().unwrap_or_default().is_empty() && super::arguments_text(f.arguments.as_ref()).is_empty()
+        };
+        if let Some(function) = message
+            .function_call
+            .as_ref()
+            .filter(|f| answer.whole && (has_calls || is_empty(f)))
+        {
+            answer.keep(
+                format!("{base}/function_call"),
+                Json::from_serialize(function).unwrap_or_else(|_| Json::null()),
+            );
+            answer.lose(
+                format!("{base}/function_call"),
+                "a call without a name is no call; kept for the same protocol",
+            );
+        }
+        if let Some(function) = message.function_call.filter(|f| !has_calls && (!answer.whole || !is_empty(f))) {
+            let call = wire::Call {
+                index: Some(0),
+                id: None,
+                kind: None,
+                function: Some(function),
+                custom: None,
+                extra_content: None,
+                extra: crate::wire::Extra::default(),
+            };
+            self.call(answer, call, 0, base, true);
+        }
+    }
+
+    // ---- items -------------------------------------------------------------------------------------------------
+
+    pub(super) fn emit(&self, answer: &mut AnswerDecoder, draft: EventDraft) {
+        answer.out.drafts.push(draft.candidate(self.index));
+    }
+
+    pub(super) fn start(
+        &mut self,
+        answer: &mut AnswerDecoder,
+        body: UnifiedItemBody,
+        provider_data: Option<Vec<UnifiedProviderDataRef>>,
+    ) -> UnifiedId {
+        answer.begin();
+        let ordinal = self.items.len() as Count;
+        let id = self.next_id(answer);
+        let base = UnifiedItemBase {
+            id: id.clone(),
+            conversation_id: answer.context.conversation_id.clone(),
+            branch_id: answer.context.branch_id.clone(),
+            sequence: answer.context.first_sequence + ordinal,
+            parent_id: self.items.last().cloned(),
+            created_at: answer.context.received_at,
+            role: Some(Role::Assistant),
+            visibility: Visibility::Model,
+            status: ItemStatus::InProgress,
+            provenance: answer.context.provenance(ItemOrigin::Provider, profile(), Some(&answer.model)),
+            cache: None,
+            provider_data,
+        };
+        self.items.push(id.clone());
+        self.emit(
+            answer,
+            EventDraft::of_item(
+                id.clone(),
+                EventBody::ItemStarted(ItemStarted {
+                    item: UnifiedItem { base, body },
+                }),
+            ),
+        );
+        id
+    }
+
+    pub(super) fn next_id(&self, answer: &AnswerDecoder) -> UnifiedId {
+        answer.context.item_id(self.index * ITEMS_PER_CANDIDATE + self.items.len() as Count)
+    }
+
+    pub(super) fn complete(&self, answer: &mut AnswerDecoder, item: &UnifiedId) {
+        self.emit(
+            answer,
+            EventDraft::of_item(
+                item.clone(),
+                EventBody::ItemCompleted(ItemCompleted {
+                    status: ItemStatus::Completed,
+                    item: None,
+                }),
+            ),
+        );
+    }
+
+    /// A form as resource and reference of the item that is about to begin.
+    pub(super) fn form(&self, answer: &mut AnswerDecoder, form: &Form) -> Option<Vec<UnifiedProviderDataRef>> {
+        let id = self.next_id(answer);
+        let resource = form.resource(Some(&id), id.resource(2), "")?;
+        let reference = resource.reference();
+        answer.out.resources.push(resource);
+        Some(vec![reference])
+    }
+
+    pub(super) fn part_started(&self, answer: &mut AnswerDecoder, item: &UnifiedId, part: UnifiedContentPart) {
+        let id = part.part_id.clone();
+        self.emit(
+            answer,
+            EventDraft::of_part(
+                item.clone(),
+                id,
+                EventBody::ItemDelta(ItemDeltaEvent {
+                    delta: ItemDelta::PartStarted(PartStarted { part }),
+                }),
+            ),
+        );
+    }
+
+    pub(super) fn part_completed(&self, answer: &mut AnswerDecoder, item: &UnifiedId, part: &UnifiedId) {
+        let delta = ItemDelta::PartCompleted(PartCompleted {});
+        self.emit(
+            answer,
+            EventDraft::of_part(item.clone(), part.clone(), EventBody::ItemDelta(ItemDeltaEvent { delta })),
+        );
+    }
+
+    // ---- reasoning ---------------------------------------------------------------------------------------------
+
+    pub(super) fn reasoning_delta(&mut self, answer: &mut AnswerDecoder, message: &wire::Message, base: &str) {
+        let found = reasoning::of_message(message);
+        let text = found.text.unwrap_or_default();
+        if text.is_empty() && found.details.is_none() {
+            if answer.whole {
+                for field in found.fields {
+                    answer.keep(format!("{base}/{field}"), Json::from_value(&Value::String(String::new())));
+                }
+            }
+            return;
+        }
+        self.reasoning_text(answer, &text, &found.fields, found.form);
+        if let (Some(details), Some(open)) = (found.details, &mut self.reasoning) {
+            reasoning::merge_details(&mut open.details, &details.parse());
+        }
+    }
+
+    pub(super) fn reasoning_text(&mut self, answer: &mut AnswerDecoder, text: &str, fields: &[&str], form: ReasoningForm) {
+        if self.reasoning.as_ref().is_some_and(|open| !open.has_text && !text.is_empty()) {
+            self.close_reasoning(answer);
+        }
+        if self.reasoning.is_none() {
+            self.close_message(answer);
+            self.close_calls(answer, true);
+            let spelled = Form {
+                reasoning: fields.iter().map(|f| (*f).to_owned()).collect(),
+                ..Form::default()
+            };
+            let references = self.form(answer, &spelled);
+            let item = self.start(answer, UnifiedItemBody::Reasoning(ReasoningItem { parts: Vec::new() }), references);
+            let part = item.part(0);
+            let state = if text.is_empty() {
+                ReasoningState::Omitted
+            } else {
+                ReasoningState::Disclosed
+            };
+            let body = PartBody::Reasoning(ReasoningPart {
+                text: String::new(),
+                form,
+                state,
+                private_state: None,
+            });
+            self.part_started(answer, &item, UnifiedContentPart::new(part.clone(), body));
+            self.reasoning = Some(OpenReasoning {
+                item,
+                part,
+                has_text: !text.is_empty(),
+                details: Vec::new(),
+            });
+        }
+        if let Some(open) = self.reasoning.as_ref().filter(|_| !text.is_empty()) {
+            let event = EventBody::ReasoningDelta(TextDelta {
+                text: text.to_owned(),
+                logprobs: None,
+            });
+            self.emit(answer, EventDraft::of_part(open.item.clone(), open.part.clone(), event));
+        }
+    }
+
+    pub(super) fn close_reasoning(&mut self, answer: &mut AnswerDecoder) {
+        let Some(open) = self.reasoning.take() else { return };
+        if !open.details.is_empty() {
+            let payload = serde_json::to_vec(&open.details).unwrap_or_default();
+            let path = format!("/choices/{}/message/reasoning_details", self.index);
+            let resource = SideResource::reasoning(profile(), REASONING_DETAILS, &open.part, payload, Issuer::Provider, path);
+            let ready = SignatureReady {
+                provider_data: resource.reference(),
+                issuer: Issuer::Provider,
+            };
+            answer.out.resources.push(resource);
+            self.emit(
+                answer,
+                EventDraft::of_part(open.item.clone(), open.part.clone(), EventBody::SignatureReady(ready)),
+            );
+        }
+        self.part_completed(answer, &open.item, &open.part);
+        self.complete(answer, &open.item);
+    }
+
+    /// The choice has ended: everything open ends well.
+    pub(super) fn close(&mut self, answer: &mut AnswerDecoder) {
+        if let Some((bytes, transcript)) = self.audio.take() {
+            self.open_message(answer, None);
+            if let Some(open) = &mut self.message {
+                let (item, id) = (open.item.clone(), open.item.part(open.parts));
+                open.parts += 1;
+                let transcript = (!transcript.is_empty()).then_some(Transcript {
+                    text: transcript,
+                    language: None,
+                    words: None,
+                });
+                let meta = transcript.map(|t| UnifiedMediaMetadata {
+                    transcript: Some(t),
+                    ..UnifiedMediaMetadata::default()
+                });
+                let source = media::inline("audio/*", &throughline_format::media::encode_base64(&bytes));
+                self.part_started(
+                    answer,
+                    &item,
+                    UnifiedContentPart::new(id, PartBody::Audio(MediaPart { source, media: meta })),
+                );
+            }
+        }
+        self.close_reasoning(answer);
+        self.close_message(answer);
+        self.close_calls(answer, true);
+    }
+
+    /// The stream broke: what is open stays so, and private state that came is kept.
+    pub(super) fn abandon(&mut self, answer: &mut AnswerDecoder) {
+        let has_details = self.reasoning.as_ref().is_some_and(|r| !r.details.is_empty());
+        if has_details {
+            self.close_reasoning(answer);
+        }
+    }
+}
+
+/// Token probabilities of the record.
+fn tokens(list: Vec<wire::TokenLogprob>) -> Vec<UnifiedTokenLogprob> {
+    let top = |t: wire::TokenLogprob| TopLogprob {
+        token: t.token,
+        bytes: t.bytes,
+        logprob: t.logprob,
+    };
+    list.into_iter()
+        .map(|t| UnifiedTokenLogprob {
+            token: t.token,
+            bytes: t.bytes,
+            logprob: t.logprob,
+            top: t.top_logprobs.map(|l| l.into_iter().map(top).collect()),
+        })
+        .collect()
+}

@@ -1,0 +1,399 @@
+//! Answers from the wire as events: the state machine that streams and whole answers go through.
+//!
+//! One choice has at most one open reasoning item and one open message item; calls are open until the next one begins.
+//! Choices interleave; each one numbers its items on its own, so that IDs do not depend on how they interleave.
+
+use super::decode_choice::ChoiceState;
+use super::private::{Form, Leftovers, UNMAPPED};
+use super::{errors, profile, usage, wire};
+use crate::codec::{Decoded, StreamDecoder};
+use crate::context::DecodeContext;
+use crate::feature::Feature;
+use crate::sse::{SseEvent, SseParser};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use throughline_format::event::{EventBody, LossUpdate, ResponseMetadata, ResponseStarted, UsageUpdate, Warning};
+use throughline_format::loss::{LossSeverity, UnifiedLossEntry};
+use throughline_format::provenance::ItemOrigin;
+use throughline_format::result::UnifiedResolvedModel;
+use throughline_format::{Count, ErrorCategory, EventDraft, Json, UnifiedError, UnifiedFinishReason, UnifiedResponseStatus, UnifiedUsage};
+
+/// Root members that are noise or have a word.
+const SILENT: &[&str] = &["object", "obfuscation", "p"];
+
+/// First root resource of an answer; those of the request of the same operation come before.
+const ROOT_RESOURCE: Count = 16;
+
+/// State of one answer.
+pub(super) struct AnswerDecoder {
+    pub context: DecodeContext,
+    pub out: Decoded,
+    /// The answer comes as a whole.
+    pub whole: bool,
+    pub model: String,
+    pub leftovers: BTreeMap<String, (usize, Json)>,
+    /// Spelling of a whole answer.
+    pub form: Form,
+    started: bool,
+    finished: bool,
+    tier: Option<String>,
+    usage: Option<UnifiedUsage>,
+    choices: BTreeMap<Count, ChoiceState>,
+}
+
+impl AnswerDecoder {
+    pub(super) fn new(context: DecodeContext, whole: bool) -> Self {
+        Self {
+            context,
+            out: Decoded::default(),
+            whole,
+            model: String::new(),
+            leftovers: BTreeMap::new(),
+            form: Form::default(),
+            started: false,
+            finished: false,
+            tier: None,
+            usage: None,
+            choices: BTreeMap::new(),
+        }
+    }
+
+    /// What came out since the last time.
+    pub(super) fn take(&mut self) -> Decoded {
+        std::mem::take(&mut self.out)
+    }
+
+    /// Keeps a member without a word; the last value wins.
+    pub(super) fn keep(&mut self, pointer: String, value: Json) {
+        if value.as_str() == "null" {
+            return;
+        }
+        let next = self.leftovers.len();
+        self.leftovers
+            .entry(pointer)
+            .and_modify(|e| e.1 = value.clone())
+            .or_insert((next, value));
+    }
+
+    /// Says something that changes nothing.
+    pub(super) fn warn(&mut self, code: &str, message: &str) {
+        self.out.push(EventBody::Warning(Warning {
+            code: code.to_owned(),
+            message: message.to_owned(),
+        }));
+    }
+
+    /// Takes a whole answer or a chunk.
+    pub(super) fn answer(&mut self, mut answer: wire::Answer) {
+        if self.finished {
+            return;
+        }
+        let is_error = errors::is_error(&answer);
+        for (key, value) in std::mem::take(&mut answer.extra.0) {
+            if !SILENT.contains(&key.as_str()) || is_error {
+                self.root_member(&key, value);
+            }
+        }
+        for (key, value) in [
+            ("/id", answer.id.filter(|i| !i.is_empty()).map(|i| Json::from_value(&i.into()))),
+            ("/created", answer.created),
+        ] {
+            if let Some(value) = value {
+                self.keep(key.into(), value);
+            }
+        }
+        if let Some(model) = answer.model.as_ref().filter(|m| self.whole && m.is_empty()) {
+            self.keep("/model".into(), Json::from_value(&Value::String(model.clone())));
+        }
+        if let Some(model) = answer.model.filter(|m| !m.is_empty() && self.model.is_empty()) {
+            self.model = model;
+        }
+        if let Some(tier) = answer.service_tier.take_if(|tier| tier.is_empty()).filter(|_| self.whole) {
+            self.keep("/service_tier".into(), Json::from_value(&Value::String(tier)));
+        }
+        if answer.service_tier.is_some() && self.tier != answer.service_tier {
+            self.tier = answer.service_tier;
+            if self.started {
+                self.out.push(EventBody::ResponseMetadata(ResponseMetadata {
+                    service_tier: self.tier.clone(),
+                    ..ResponseMetadata::default()
+                }));
+            }
+        }
+        if is_error {
+            let raw = answer.error.as_ref().map_or(Value::Null, Json::parse);
+            let value = serde_json::json!({"error": raw});
+            let flat = || {
+                serde_json::to_value(
+                    self.leftovers
+                        .iter()
+                        .map(|(k, v)| (k.trim_start_matches('/').to_owned(), v.1.parse()))
+                        .collect::<serde_json::Map<_, _>>(),
+                )
+            };
+            let error = if raw_is_object(answer.error.as_ref()) {
+                errors::of_value(&value, None)
+            } else {
+                errors::of_value(&merge(value, flat().unwrap_or_default()), None)
+            };
+            if let Some(raw) = answer.error {
+                self.keep("/error".into(), raw);
+            }
+            self.begin();
+            self.fail(error, UnifiedResponseStatus::finished(UnifiedFinishReason::Failed, None));
+            return;
+        }
+        let choices = answer.choices.unwrap_or_default();
+        if !choices.is_empty() || self.whole {
+            self.begin();
+        }
+        for (position, choice) in choices.into_iter().enumerate() {
+            let index = choice.index.unwrap_or(position as Count);
+            let mut state = self.choices.remove(&index).unwrap_or_else(|| ChoiceState::new(index));
+            state.take(self, choice, position);
+            self.choices.insert(index, state);
+        }
+        if let Some(raw) = answer.usage {
+            self.usage(raw);
+        }
+    }
+
+    fn root_member(&mut self, key: &str, value: Json) {
+        if key == "x_groq" && !self.whole && self.usage.is_none() {
+            let inner = value.parse();
+            if let Some(raw) = inner.get("usage").filter(|u| u.is_object()) {
+                let raw = Json::from_value(raw);
+                self.begin();
+                self.usage(raw);
+            }
+        }
+        self.keep(format!("/{}", throughline_format::json::escape_pointer_token(key)), value);
+    }
+
+    /// Usage may come with any chunk and is cumulative: the last report counts.
+    pub(super) fn usage(&mut self, raw: Json) {
+        let Some(usage) = usage::decode(&raw) else { return };
+        // As written too: dialects spell it in many ways, and every answer has it.
+        self.keep("/usage".into(), raw);
+        if self.usage.as_ref() != Some(&usage) {
+            self.begin();
+            self.usage = Some(usage.clone());
+            self.out.push(EventBody::UsageUpdate(UsageUpdate { usage }));
+        }
+    }
+
+    /// The answer begins.
+    pub(super) fn begin(&mut self) {
+        if std::mem::replace(&mut self.started, true) {
+            return;
+        }
+        if self.model.is_empty() {
+            self.model = self.context.requested_model.clone().unwrap_or_else(|| "unspecified".into());
+        }
+        let model = UnifiedResolvedModel {
+            requested: self.context.requested_model.clone(),
+            model: self.model.clone(),
+            model_provider: self.context.model_provider.clone(),
+            family: None,
+            version: None,
+            service_tier: self.tier.clone(),
+        };
+        let attribution = self
+            .context
+            .provenance(ItemOrigin::Provider, profile(), Some(&self.model))
+            .attribution;
+        self.out.push(EventBody::ResponseStarted(ResponseStarted {
+            response_id: self.context.operation_id.clone(),
+            model,
+            profile: profile(),
+            attribution: Some(attribution),
+        }));
+    }
+
+    /// The stream said that it is complete.
+    pub(super) fn end(&mut self) {
+        if self.finished {
+            return;
+        }
+        self.begin();
+        let mut choices = std::mem::take(&mut self.choices);
+        for state in choices.values_mut() {
+            state.close(self);
+        }
+        for (index, state) in choices.iter().filter(|(index, _)| **index > 0) {
+            let status = Some(state.status());
+            self.out.drafts.push(
+                EventDraft::new(EventBody::ResponseMetadata(ResponseMetadata {
+                    status,
+                    ..ResponseMetadata::default()
+                }))
+                .candidate(*index),
+            );
+        }
+        let status = choices.get(&0).map_or_else(
+            || UnifiedResponseStatus::finished(UnifiedFinishReason::Unknown, None),
+            ChoiceState::status,
+        );
+        let has_failed = status.finish_reason == Some(UnifiedFinishReason::Failed);
+        self.choices = choices;
+        if has_failed {
+            let word = status.original_reason.clone().unwrap_or_default();
+            let category = if word == "insufficient_system_resource" {
+                ErrorCategory::Overloaded
+            } else {
+                ErrorCategory::Server
+            };
+            let mut error = UnifiedError::new(category, "provider", "the provider ended the answer with an error");
+            error.provider_code = Some(word);
+            self.fail(error, status);
+            return;
+        }
+        self.finished = true;
+        self.leftover_resource();
+        let ids = self.item_ids();
+        self.out.complete(status, ids);
+    }
+
+    /// The stream is at its end without having said so.
+    fn torn(&mut self) {
+        if self.finished {
+            return;
+        }
+        if self.choices.get(&0).is_some_and(ChoiceState::has_finished) {
+            self.warn("stream.end-missing", "the stream ended without [DONE], but after its finish reason");
+            self.end();
+            return;
+        }
+        self.begin();
+        let error = UnifiedError::new(ErrorCategory::Interrupted, "stream", "the stream ended before the answer did");
+        self.fail(error, UnifiedResponseStatus::finished(UnifiedFinishReason::Interrupted, None));
+    }
+
+    pub(super) fn fail(&mut self, error: UnifiedError, status: UnifiedResponseStatus) {
+        self.finished = true;
+        let mut choices = std::mem::take(&mut self.choices);
+        for state in choices.values_mut() {
+            state.abandon(self);
+        }
+        self.choices = choices;
+        self.leftover_resource();
+        let ids = self.item_ids();
+        self.out.fail(error, status, ids);
+    }
+
+    fn item_ids(&self) -> Vec<throughline_format::UnifiedId> {
+        self.choices.get(&0).map(|c| c.items.clone()).unwrap_or_default()
+    }
+
+    fn leftover_resource(&mut self) {
+        let mut kept: Vec<_> = std::mem::take(&mut self.leftovers).into_iter().collect();
+        kept.sort_by_key(|(_, (order, _))| *order);
+        let left = Leftovers(kept.into_iter().map(|(pointer, (_, value))| (pointer, value)).collect());
+        let (resource, refused) = left.resource(None, self.context.operation_id.resource(ROOT_RESOURCE), "");
+        debug_assert!(resource.as_ref().is_none_or(|r| r.schema == UNMAPPED));
+        self.out.resources.extend(resource);
+        self.out
+            .resources
+            .extend(self.form.resource(None, self.context.operation_id.resource(ROOT_RESOURCE + 1), ""));
+        for path in refused {
+            self.lose(path, "no word for it, and too large to be kept");
+        }
+    }
+
+    /// Says that a member of the wire has no word.
+    pub(super) fn lose(&mut self, path: String, reason: &str) {
+        let entry = UnifiedLossEntry {
+            path,
+            feature: Feature::WireUnmapped.as_str().to_owned(),
+            severity: LossSeverity::Info,
+            reason: reason.to_owned(),
+            source_item_id: None,
+            target_capability: None,
+        };
+        self.out.push(EventBody::LossUpdate(LossUpdate { entries: vec![entry] }));
+    }
+
+    fn event(&mut self, event: &SseEvent) {
+        let data = event.data.trim();
+        if data.is_empty() || self.finished {
+            return;
+        }
+        if data == "[DONE]" {
+            self.end();
+            return;
+        }
+        match serde_json::from_str::<wire::Answer>(data) {
+            Ok(mut answer) => {
+                if event.event.as_deref() == Some("error") && answer.error.is_none() && answer.choices.is_none() {
+                    answer.error = Json::from_text(data.to_owned()).ok();
+                }
+                self.answer(answer);
+            }
+            Err(error) if error.is_data() => self.warn("stream.unreadable-chunk", "a chunk of another shape was left out"),
+            Err(_) => {
+                self.begin();
+                let error = UnifiedError::new(
+                    ErrorCategory::Server,
+                    "malformed-stream",
+                    "the stream holds something that is not JSON",
+                );
+                self.fail(error, UnifiedResponseStatus::finished(UnifiedFinishReason::Failed, None));
+            }
+        }
+    }
+}
+
+fn raw_is_object(raw: Option<&Json>) -> bool {
+    raw.is_some_and(Json::is_object)
+}
+
+fn merge(mut value: Value, more: Value) -> Value {
+    if let (Value::Object(value), Value::Object(more)) = (&mut value, more) {
+        value.retain(|_, v| !v.is_null());
+        value.extend(more);
+    }
+    value
+}
+
+/// Decoder of one stream.
+pub(super) struct ChatStreamDecoder {
+    parser: SseParser,
+    answer: AnswerDecoder,
+}
+
+impl ChatStreamDecoder {
+    pub(super) fn new(context: DecodeContext) -> Self {
+        Self {
+            parser: SseParser::new(),
+            answer: AnswerDecoder::new(context, false),
+        }
+    }
+}
+
+impl StreamDecoder for ChatStreamDecoder {
+    fn push(&mut self, bytes: &[u8]) -> Decoded {
+        match self.parser.push(bytes) {
+            Ok(events) => events.iter().for_each(|event| self.answer.event(event)),
+            Err(_) if !self.answer.finished => {
+                self.answer.begin();
+                let error = UnifiedError::new(ErrorCategory::TooLarge, "event", "an event of the stream is too large");
+                self.answer
+                    .fail(error, UnifiedResponseStatus::finished(UnifiedFinishReason::Failed, None));
+            }
+            Err(_) => {}
+        }
+        self.answer.take()
+    }
+
+    fn finish(&mut self) -> Decoded {
+        if let Some(event) = self.parser.finish() {
+            self.answer.event(&event);
+        }
+        self.answer.torn();
+        self.answer.take()
+    }
+
+    fn is_finished(&self) -> bool {
+        self.answer.finished
+    }
+}

@@ -1,0 +1,60 @@
+//! Media as this wire writes them: data URLs, bare base64 with a format word, addresses.
+
+use throughline_format::media::{InlineEncoding, InlineSource, UnifiedDataSource, UrlSource, encode_base64};
+
+/// The source that an address means: a base64 data URL is data, everything else stays an address.
+pub(super) fn source_of_url(url: &str) -> UnifiedDataSource {
+    match data_url(url) {
+        Some((media_type, data)) => inline(media_type, data),
+        None => UnifiedDataSource::Url(UrlSource {
+            url: url.to_owned(),
+            headers_ref: None,
+        }),
+    }
+}
+
+/// Media type and base64 text of a data URL.
+pub(super) fn data_url(url: &str) -> Option<(&str, &str)> {
+    url.strip_prefix("data:")?
+        .split_once(";base64,")
+        .filter(|(media_type, _)| !media_type.is_empty() && !media_type.contains(','))
+}
+
+/// Base64 data of a media type, as it was written.
+pub(super) fn inline(media_type: &str, data: &str) -> UnifiedDataSource {
+    UnifiedDataSource::Inline(InlineSource {
+        media_type: media_type.to_owned(),
+        data: data.to_owned(),
+        encoding: InlineEncoding::Base64,
+    })
+}
+
+/// The base64 text of inline data.
+pub(super) fn base64_of(source: &InlineSource) -> String {
+    match source.encoding {
+        InlineEncoding::Utf8 => encode_base64(source.data.as_bytes()),
+        InlineEncoding::Bytes | InlineEncoding::Base64 => source.data.clone(),
+    }
+}
+
+/// A data URL of inline data.
+pub(super) fn to_data_url(source: &InlineSource) -> String {
+    format!("data:{};base64,{}", source.media_type, base64_of(source))
+}
+
+/// The media type of an audio format word.
+pub(super) fn audio_type(format: &str) -> String {
+    match format {
+        "mp3" => "audio/mpeg".to_owned(),
+        other => format!("audio/{other}"),
+    }
+}
+
+/// The audio format word of a media type.
+pub(super) fn audio_format(media_type: &str) -> &str {
+    match media_type.split(';').next().unwrap_or(media_type) {
+        "audio/mpeg" | "audio/mp3" => "mp3",
+        "audio/wave" | "audio/x-wav" | "audio/vnd.wave" => "wav",
+        other => other.strip_prefix("audio/").unwrap_or(other),
+    }
+}

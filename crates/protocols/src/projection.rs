@@ -1,0 +1,178 @@
+//! Finding losses by table: every intent of a request is looked up in the target's capabilities, not coded per pair.
+
+use crate::capability::{Capabilities, Support};
+use crate::feature::Feature;
+use throughline_format::intent::{OutputFormat, UnifiedRequirement};
+use throughline_format::loss::{LossSeverity, UnifiedLossEntry};
+use throughline_format::{UnifiedId, UnifiedIntent, UnifiedLossReport, UnifiedRequestV2};
+
+/// Collects the losses of one projection.
+#[derive(Debug, Default)]
+pub struct LossCollector {
+    report: UnifiedLossReport,
+}
+
+impl LossCollector {
+    /// An empty collector.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A loss of the given severity.
+    pub fn add(&mut self, severity: LossSeverity, feature: Feature, path: impl Into<String>, reason: impl Into<String>) {
+        self.add_for(severity, feature, path, reason, None);
+    }
+
+    /// A loss that comes from one item.
+    pub fn add_for(&mut self, severity: LossSeverity, feature: Feature, path: impl Into<String>, reason: impl Into<String>, item: Option<&UnifiedId>) {
+        self.report.push(UnifiedLossEntry {
+            path: path.into(),
+            feature: feature.as_str().to_owned(),
+            severity,
+            reason: reason.into(),
+            source_item_id: item.cloned(),
+            target_capability: Some(feature.as_str().to_owned()),
+        });
+    }
+
+    /// Something that neither model nor user notices.
+    pub fn info(&mut self, feature: Feature, path: impl Into<String>, reason: impl Into<String>) {
+        self.add(LossSeverity::Info, feature, path, reason);
+    }
+
+    /// Something that they could notice.
+    pub fn warning(&mut self, feature: Feature, path: impl Into<String>, reason: impl Into<String>) {
+        self.add(LossSeverity::Warning, feature, path, reason);
+    }
+
+    /// The loss of an intent of this strength.
+    pub fn intent(&mut self, requirement: UnifiedRequirement, feature: Feature, path: impl Into<String>, reason: impl Into<String>) {
+        self.add(LossSeverity::of_requirement(requirement), feature, path, reason);
+    }
+
+    /// The report.
+    pub fn finish(self) -> UnifiedLossReport {
+        self.report
+    }
+
+    /// The report so far.
+    pub const fn report(&self) -> &UnifiedLossReport {
+        &self.report
+    }
+
+    /// Reports every intent of the request that the target cannot say as it is. Encoders write only what is left.
+    pub fn report_intents(&mut self, request: &UnifiedRequestV2, capabilities: &Capabilities) {
+        for (feature, path, requirement) in intents(request) {
+            match capabilities.support(feature) {
+                Support::Lossless => {}
+                // Another way of saying it weakens nothing that was required only when the table says so; required stays an error.
+                Support::Degraded(how) => {
+                    let severity = if requirement == UnifiedRequirement::Required { LossSeverity::Error } else { LossSeverity::Info };
+                    self.add(severity, feature, path, how);
+                }
+                Support::Unsupported(why) => self.intent(requirement, feature, path, why),
+            }
+        }
+    }
+}
+
+/// Every intent that the request carries: its feature, its place and its strength.
+pub fn intents(request: &UnifiedRequestV2) -> Vec<(Feature, &'static str, UnifiedRequirement)> {
+    let mut found = Vec::new();
+    let g = &request.generation;
+    macro_rules! each {
+        ($($intent:expr => $feature:ident $path:literal),+ $(,)?) => {
+            $(if let Some(requirement) = strength($intent) { found.push((Feature::$feature, $path, requirement)); })+
+        };
+    }
+    each! {
+        &g.max_output_tokens => GenerationMaxOutputTokens "/generation/maxOutputTokens",
+        &g.temperature => GenerationTemperature "/generation/temperature",
+        &g.top_p => GenerationTopP "/generation/topP",
+        &g.top_k => GenerationTopK "/generation/topK",
+        &g.min_p => GenerationMinP "/generation/minP",
+        &g.stop_sequences => GenerationStopSequences "/generation/stopSequences",
+        &g.candidate_count => GenerationCandidateCount "/generation/candidateCount",
+        &g.seed => GenerationSeed "/generation/seed",
+        &g.presence_penalty => GenerationPresencePenalty "/generation/presencePenalty",
+        &g.frequency_penalty => GenerationFrequencyPenalty "/generation/frequencyPenalty",
+        &g.repetition_penalty => GenerationRepetitionPenalty "/generation/repetitionPenalty",
+        &g.logit_bias => GenerationLogitBias "/generation/logitBias",
+        &g.logprobs => GenerationLogprobs "/generation/logprobs",
+        &g.parallel_tools => GenerationParallelTools "/generation/parallelTools",
+        &g.max_tool_calls => GenerationMaxToolCalls "/generation/maxToolCalls",
+        &g.service_tier => GenerationServiceTier "/generation/serviceTier",
+        &g.prediction => GenerationPrediction "/generation/prediction",
+        &g.prefill => GenerationPrefill "/generation/prefill",
+        &g.safety_settings => GenerationSafetySettings "/generation/safetySettings",
+        &g.output_modalities => GenerationOutputModalities "/generation/outputModalities",
+    }
+    if let Some(r) = &g.reasoning {
+        each! {
+            &r.mode => GenerationReasoningMode "/generation/reasoning/mode",
+            &r.effort => GenerationReasoningEffort "/generation/reasoning/effort",
+            &r.budget_tokens => GenerationReasoningBudget "/generation/reasoning/budgetTokens",
+            &r.summary => GenerationReasoningSummary "/generation/reasoning/summary",
+        }
+    }
+    if let Some(m) = &g.media {
+        each! {
+            &m.input_resolution => GenerationMedia "/generation/media/inputResolution",
+            &m.speech => GenerationMedia "/generation/media/speech",
+            &m.image => GenerationMedia "/generation/media/image",
+            &m.video => GenerationMedia "/generation/media/video",
+        }
+    }
+    if let Some(output) = &request.output {
+        if let Some(format) = &output.format {
+            let feature = match format.value {
+                OutputFormat::Text(_) => None,
+                OutputFormat::JsonObject(_) => Some(Feature::OutputJsonObject),
+                OutputFormat::JsonSchema(_) => Some(Feature::OutputSchema),
+                OutputFormat::Grammar(_) => Some(Feature::OutputGrammar),
+                OutputFormat::Media(_) => Some(Feature::OutputMedia),
+            };
+            found.extend(feature.map(|f| (f, "/output/format", format.requirement)));
+        }
+        each! {
+            &output.verbosity => OutputVerbosity "/output/verbosity",
+            &output.includes => OutputIncludes "/output/includes",
+        }
+    }
+    if let Some(state) = &request.state {
+        each! {
+            &state.persist => StatePersist "/state/persist",
+            &state.background => StateBackground "/state/background",
+            &state.context_management => StateContextManagement "/state/contextManagement",
+        }
+    }
+    if let Some(choice) = &request.tool_choice {
+        let allowed = matches!(choice.kind, throughline_format::tool::ToolChoiceKind::Allowed);
+        found.push((if allowed { Feature::ToolChoiceAllowed } else { Feature::ToolChoice }, "/toolChoice", choice.requirement));
+    }
+    if let Some(cache) = &request.cache {
+        if cache.affinity_key.is_some() {
+            found.push((Feature::CacheAffinityKey, "/cache/affinityKey", UnifiedRequirement::Optional));
+        }
+        if cache.breakpoints.as_ref().is_some_and(|b| !b.is_empty()) {
+            found.push((Feature::CacheBreakpoints, "/cache/breakpoints", UnifiedRequirement::Optional));
+        }
+        found.push((Feature::CacheMode, "/cache/mode", UnifiedRequirement::Optional));
+    }
+    if let Some(metadata) = &request.metadata {
+        if metadata.labels.is_some() {
+            found.push((Feature::MetadataLabels, "/metadata/labels", UnifiedRequirement::Optional));
+        }
+        if metadata.end_user_ref.is_some() {
+            found.push((Feature::MetadataEndUser, "/metadata/endUserRef", UnifiedRequirement::Optional));
+        }
+    }
+    if request.model.fallbacks.is_some() {
+        found.push((Feature::ModelFallbacks, "/model/fallbacks", UnifiedRequirement::Optional));
+    }
+    found
+}
+
+fn strength<T>(intent: &Option<UnifiedIntent<T>>) -> Option<UnifiedRequirement> {
+    intent.as_ref().map(|i| i.requirement)
+}

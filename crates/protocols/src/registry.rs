@@ -1,0 +1,20 @@
+//! The protocols that this build speaks.
+
+use crate::codec::Codec;
+
+use std::sync::Arc;
+use throughline_format::ProtocolFamily;
+
+/// The codec of a family, when this build has one.
+pub fn codec_of(family: &ProtocolFamily) -> Option<Arc<dyn Codec>> {
+    match family {
+        ProtocolFamily::AnthropicMessages => Some(Arc::new(crate::anthropic_messages::AnthropicMessages)),
+        ProtocolFamily::OpenAiChat => Some(Arc::new(crate::openai_chat::OpenAiChat)),
+        _ => None,
+    }
+}
+
+/// Every family with a codec, in the order of the documentation.
+pub fn families() -> &'static [ProtocolFamily] {
+    &[ProtocolFamily::AnthropicMessages, ProtocolFamily::OpenAiChat]
+}

@@ -1,0 +1,294 @@
+//! [`HttpUpstream`]: one account of one provider over HTTP. Sends, retries before the first byte, watches over the body.
+
+use crate::credential::Credential;
+use crate::endpoint::Endpoint;
+use crate::headers::HeaderFilter;
+use crate::kind::ProviderKind;
+use crate::retry::RetryPolicy;
+use crate::transport;
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
+use futures_util::stream::BoxStream;
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use std::sync::Arc;
+use std::time::Duration;
+use throughline_engine::ports::{Upstream, UpstreamCall, UpstreamReply};
+use throughline_format::{ErrorCategory, UnifiedError};
+use throughline_protocols::Codec;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout};
+
+/// Most bytes of an error answer that are read.
+const MAX_ERROR_BYTES: usize = 256 * 1024;
+/// Longest time for reading an error answer.
+const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long the driver waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// For a connection.
+    pub connect: Duration,
+    /// From sending to the first byte of the answer's body.
+    pub first_byte: Duration,
+    /// Between two pieces of the body.
+    pub idle: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(10),
+            first_byte: Duration::from_mins(2),
+            idle: Duration::from_secs(90),
+        }
+    }
+}
+
+/// What a driver needs.
+pub(crate) struct UpstreamConfig {
+    pub(crate) kind: ProviderKind,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) credential: Option<Credential>,
+    pub(crate) codec: Arc<dyn Codec>,
+    pub(crate) filter: HeaderFilter,
+    pub(crate) timeouts: Timeouts,
+    pub(crate) retry: RetryPolicy,
+    pub(crate) max_concurrency: Option<usize>,
+}
+
+/// A driver for one account. Cloning shares connections and limits.
+#[derive(Clone)]
+pub struct HttpUpstream(Arc<Inner>);
+
+struct Inner {
+    config: UpstreamConfig,
+    host: String,
+    url: reqwest::Url,
+    client: reqwest::Client,
+    slots: Option<Arc<Semaphore>>,
+}
+
+impl std::fmt::Debug for HttpUpstream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HttpUpstream")
+            .field("kind", &self.0.config.kind)
+            .field("host", &self.0.host)
+            .finish_non_exhaustive()
+    }
+}
+
+impl HttpUpstream {
+    /// A driver with its own connection pool. It follows no redirect and reads no proxy setting of the environment.
+    pub(crate) fn new(config: UpstreamConfig) -> Result<Self, UnifiedError> {
+        let client = reqwest::Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy()
+            .referer(false)
+            .connect_timeout(config.timeouts.connect)
+            .user_agent(concat!("throughline/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(|_| {
+                UnifiedError::new(
+                    ErrorCategory::Internal,
+                    "http-client",
+                    "the HTTP client could not be made; are the system's certificates readable?",
+                )
+            })?;
+        let slots = config.max_concurrency.map(|limit| Arc::new(Semaphore::new(limit)));
+        Ok(Self(Arc::new(Inner {
+            host: config.endpoint.host(),
+            url: config.endpoint.join(config.kind.path()),
+            client,
+            slots,
+            config,
+        })))
+    }
+}
+
+impl Upstream for HttpUpstream {
+    fn call(&self, call: UpstreamCall) -> BoxFuture<'static, Result<UpstreamReply, UnifiedError>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.call(call).await.map_err(|error| inner.redact(error)) })
+    }
+}
+
+impl Inner {
+    async fn call(self: &Arc<Self>, call: UpstreamCall) -> Result<UpstreamReply, UnifiedError> {
+        let permit = self.slot().await?;
+        let headers = self.headers(&call)?;
+        let mut attempt = 1;
+        let (response, deadline) = loop {
+            let deadline = Instant::now() + self.config.timeouts.first_byte;
+            let error = match self.send(&call, headers.clone(), deadline).await {
+                Ok(response) => break (response, deadline),
+                Err(error) => error,
+            };
+            let Some(wait) = self.config.retry.wait(&call.request_id, attempt, &error) else {
+                return Err(error);
+            };
+            tracing::info!(operation = %call.operation_id, host = %self.host, attempt, code = %error.code, wait_ms = wait.as_millis(), "provider request is sent again");
+            tokio::time::sleep(wait).await;
+            attempt += 1;
+        };
+        let is_stream = is_event_stream(response.headers(), call.stream);
+        let provider_request_id = transport::request_id(response.headers());
+        let body = Body {
+            inner: Arc::clone(self),
+            chunks: response.bytes_stream().boxed(),
+            wait: WaitUntil::FirstByte(deadline),
+            _permit: permit,
+        };
+        Ok(UpstreamReply {
+            is_stream,
+            provider_request_id,
+            body: body.into_stream(),
+        })
+    }
+
+    /// Waits for a free slot, at most as long as for an answer.
+    async fn slot(&self) -> Result<Option<OwnedSemaphorePermit>, UnifiedError> {
+        let Some(slots) = &self.slots else { return Ok(None) };
+        let waited = timeout(self.config.timeouts.first_byte, Arc::clone(slots).acquire_owned()).await;
+        // A slot that came in time from a semaphore that is never closed is always a permit.
+        if let Ok(Ok(permit)) = waited {
+            return Ok(Some(permit));
+        }
+        let message = format!("too many requests to {} at once", self.host);
+        let mut error = UnifiedError::new(ErrorCategory::Limit, "concurrency", message);
+        error.retryable = true;
+        Err(error)
+    }
+
+    fn headers(&self, call: &UpstreamCall) -> Result<HeaderMap, UnifiedError> {
+        let mut headers = HeaderMap::new();
+        self.config.filter.apply(&call.client_headers, &mut headers);
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(
+            ACCEPT,
+            HeaderValue::from_static(if call.stream { "text/event-stream" } else { "application/json" }),
+        );
+        for (name, value) in self.config.kind.fixed_headers() {
+            headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+        }
+        if let Some(credential) = &self.config.credential {
+            let carrier = self.config.kind.credential_header();
+            headers.insert(HeaderName::from_static(carrier.name), credential.header(carrier.prefix)?);
+        }
+        Ok(headers)
+    }
+
+    /// One attempt: the head of a 2xx answer, or an error.
+    async fn send(&self, call: &UpstreamCall, headers: HeaderMap, deadline: Instant) -> Result<reqwest::Response, UnifiedError> {
+        let request = self.client.post(self.url.clone()).headers(headers).body(call.body.clone()).send();
+        let response = tokio::time::timeout_at(deadline, request)
+            .await
+            .map_err(|_| self.first_byte_timeout())?
+            .map_err(|error| transport::send_error(&self.host, &error))?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let (status, advice) = (response.status().as_u16(), transport::error_headers(response.headers()));
+        let body = timeout(ERROR_BODY_TIMEOUT, read_bounded(response)).await.unwrap_or_default();
+        let mut error = self.config.codec.decode_error(status, &advice, &body);
+        error.http_status.get_or_insert(u64::from(status));
+        error.provider_request_id = error.provider_request_id.or(advice.request_id);
+        error.retry_after_ms = error.retry_after_ms.or(advice.retry_after_ms);
+        error.retryable = advice.should_retry.unwrap_or(error.retryable);
+        Err(error)
+    }
+
+    /// A late answer is no reason to send again: the provider may still be working on the first request.
+    fn first_byte_timeout(&self) -> UnifiedError {
+        let mut error = UnifiedError::new(
+            ErrorCategory::Timeout,
+            "first-byte",
+            format!("{} did not begin to answer in time", self.host),
+        );
+        error.retryable = false;
+        error
+    }
+
+    fn idle_timeout(&self) -> UnifiedError {
+        UnifiedError::new(
+            ErrorCategory::Timeout,
+            "idle",
+            format!("{} stopped in the middle of the answer", self.host),
+        )
+    }
+
+    fn redact(&self, mut error: UnifiedError) -> UnifiedError {
+        if let Some(credential) = &self.config.credential {
+            error.message = credential.redact(&error.message);
+            error.provider_code = error.provider_code.map(|code| credential.redact(&code));
+        }
+        error
+    }
+}
+
+/// Servers of the chat protocol exist that forget the content type of a stream, so a body that was asked for as a stream
+/// counts as one unless it says that it is JSON.
+fn is_event_stream(headers: &HeaderMap, asked: bool) -> bool {
+    let content_type = headers
+        .get(CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default()
+        .to_ascii_lowercase();
+    content_type.starts_with("text/event-stream") || (asked && !content_type.contains("json"))
+}
+
+async fn read_bounded(mut response: reqwest::Response) -> Bytes {
+    let mut body = BytesMut::new();
+    while let Ok(Some(chunk)) = response.chunk().await {
+        let room = MAX_ERROR_BYTES - body.len();
+        body.extend_from_slice(chunk.get(..room).unwrap_or(&chunk));
+        if body.len() >= MAX_ERROR_BYTES {
+            break;
+        }
+    }
+    body.freeze()
+}
+
+#[derive(Clone, Copy)]
+enum WaitUntil {
+    FirstByte(Instant),
+    Idle,
+}
+
+/// The body of an answer with its time bounds; it ends after the first error. Dropping it closes the connection and frees the slot.
+struct Body {
+    inner: Arc<Inner>,
+    chunks: BoxStream<'static, reqwest::Result<Bytes>>,
+    wait: WaitUntil,
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Body {
+    fn into_stream(self) -> BoxStream<'static, Result<Bytes, UnifiedError>> {
+        futures_util::stream::unfold(Some(self), |body| async move {
+            let mut body = body?;
+            match body.next().await {
+                Some(Ok(chunk)) => Some((Ok(chunk), Some(body))),
+                Some(Err(error)) => Some((Err(error), None)),
+                None => None,
+            }
+        })
+        .boxed()
+    }
+
+    async fn next(&mut self) -> Option<Result<Bytes, UnifiedError>> {
+        let waited = match self.wait {
+            WaitUntil::FirstByte(deadline) => tokio::time::timeout_at(deadline, self.chunks.next())
+                .await
+                .map_err(|_| self.inner.first_byte_timeout()),
+            WaitUntil::Idle => timeout(self.inner.config.timeouts.idle, self.chunks.next())
+                .await
+                .map_err(|_| self.inner.idle_timeout()),
+        };
+        self.wait = WaitUntil::Idle;
+        match waited {
+            Ok(chunk) => chunk.map(|chunk| chunk.map_err(|error| transport::body_error(&self.inner.host, &error))),
+            Err(error) => Some(Err(error)),
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! The read traits: each call is one read transaction on one of the readers.
+
+use throughline_format::{
+    Sha256, Timestamp, UnifiedBranch, UnifiedConversation, UnifiedId, UnifiedItem, UnifiedItemRevision, UnifiedLease, UnifiedOperation,
+    UnifiedProviderCheckpoint, UnifiedResultV2,
+};
+use throughline_store::{
+    ConversationFilter, ConversationReader, EventRange, EventReader, IssuedId, ItemPage, JournalReader, LineageReader, LineageRow,
+    OperationFilter, OperationReader, ResourceReader, SealedRecord, SealedResource, SessionKeyRow, StoreFuture, StoredAnnotation,
+    StoredArtifact, StoredEvent,
+};
+
+use crate::SqliteStore;
+use crate::rows::{conversations, index, journal, operations, resources};
+
+impl ConversationReader for SqliteStore {
+    fn conversation<'a>(&'a self, id: &'a UnifiedId) -> StoreFuture<'a, Option<UnifiedConversation>> {
+        let id = id.clone();
+        self.read(move |connection| conversations::live(connection, &id))
+    }
+
+    fn conversations(&self, filter: ConversationFilter) -> StoreFuture<'_, Vec<UnifiedConversation>> {
+        self.read(move |connection| conversations::live_list(connection, &filter))
+    }
+
+    fn branch<'a>(&'a self, id: &'a UnifiedId) -> StoreFuture<'a, Option<UnifiedBranch>> {
+        let id = id.clone();
+        self.read(move |connection| Ok(conversations::live_branch(connection, &id)?.map(|row| row.branch)))
+    }
+
+    fn branches<'a>(&'a self, conversation_id: &'a UnifiedId) -> StoreFuture<'a, Vec<UnifiedBranch>> {
+        let id = conversation_id.clone();
+        self.read(move |connection| {
+            Ok(conversations::live_branches(connection, &id)?
+                .into_iter()
+                .map(|row| row.branch)
+                .collect())
+        })
+    }
+
+    fn leases<'a>(&'a self, conversation_id: &'a UnifiedId) -> StoreFuture<'a, Vec<UnifiedLease>> {
+        let id = conversation_id.clone();
+        self.read(move |connection| conversations::live_leases(connection, &id))
+    }
+
+    fn expired_conversations(&self, not_updated_since: Timestamp, now: Timestamp, limit: usize) -> StoreFuture<'_, Vec<UnifiedId>> {
+        self.read(move |connection| conversations::expired(connection, not_updated_since, now, limit))
+    }
+}
+
+impl JournalReader for SqliteStore {
+    fn item<'a>(&'a self, id: &'a UnifiedId) -> StoreFuture<'a, Option<UnifiedItem>> {
+        let id = id.clone();
+        self.read(move |connection| journal::live_item(connection, &id))
+    }
+
+    fn branch_items<'a>(&'a self, branch_id: &'a UnifiedId, page: ItemPage) -> StoreFuture<'a, Vec<UnifiedItem>> {
+        let id = branch_id.clone();
+        self.read(move |connection| journal::live_branch_items(connection, &id, &page))
+    }
+
+    fn revisions<'a>(&'a self, item_id: &'a UnifiedId) -> StoreFuture<'a, Vec<UnifiedItemRevision>> {
+        let id = item_id.clone();
+        self.read(move |connection| journal::live_revisions(connection, &id))
+    }
+
+    fn branch_revisions<'a>(&'a self, branch_id: &'a UnifiedId) -> StoreFuture<'a, Vec<UnifiedItemRevision>> {
+        let id = branch_id.clone();
+        self.read(move |connection| journal::live_branch_revisions(connection, &id))
+    }
+
+    fn annotations<'a>(&'a self, conversation_id: &'a UnifiedId) -> StoreFuture<'a, Vec<StoredAnnotation>> {
+        let id = conversation_id.clone();
+        self.read(move |connection| journal::live_annotations(connection, &id))
+    }
+}
+
+impl OperationReader for SqliteStore {
+    fn operation<'a>(&'a self, id: &'a UnifiedId) -> StoreFuture<'a, Option<UnifiedOperation>> {
+        let id = id.clone();
+        self.read(move |connection| operations::live(connection, &id))
+    }
+
+    fn operations(&self, filter: OperationFilter) -> StoreFuture<'_, Vec<UnifiedOperation>> {
+        self.read(move |connection| operations::live_list(connection, &filter))
+    }
+
+    fn operation_by_idempotency_key<'a>(
+        &'a self,
+        principal_ref: &'a str,
+        key_hash: &'a Sha256,
+    ) -> StoreFuture<'a, Option<UnifiedOperation>> {
+        let (principal_ref, key_hash) = (principal_ref.to_owned(), *key_hash);
+        self.read(move |connection| operations::live_by_key(connection, &principal_ref, &key_hash))
+    }
+
+    fn result<'a>(&'a self, operation_id: &'a UnifiedId) -> StoreFuture<'a, Option<UnifiedResultV2>> {
+        let id = operation_id.clone();
+        self.read(move |connection| operations::live_result(connection, &id))
+    }
+}
+
+impl EventReader for SqliteStore {
+    fn events_after<'a>(&'a self, operation_id: &'a UnifiedId, range: EventRange) -> StoreFuture<'a, Vec<StoredEvent>> {
+        let id = operation_id.clone();
+        self.read(move |connection| operations::live_events(connection, &id, range))
+    }
+
+    fn last_sequence<'a>(&'a self, operation_id: &'a UnifiedId) -> StoreFuture<'a, u64> {
+        let id = operation_id.clone();
+        self.read(move |connection| operations::live_last_sequence(connection, &id))
+    }
+}
+
+impl ResourceReader for SqliteStore {
+    fn resource<'a>(&'a self, id: &'a UnifiedId) -> StoreFuture<'a, Option<SealedResource>> {
+        let id = id.clone();
+        self.read(move |connection| resources::live(connection, &id))
+    }
+
+    fn resources<'a>(
+        &'a self,
+        conversation_id: &'a UnifiedId,
+        owner_fingerprint: Option<&'a Sha256>,
+    ) -> StoreFuture<'a, Vec<SealedResource>> {
+        let (id, owner) = (conversation_id.clone(), owner_fingerprint.copied());
+        self.read(move |connection| resources::live_list(connection, &id, owner.as_ref()))
+    }
+
+    fn resources_by_payload_hash<'a>(&'a self, principal_ref: &'a str, hashes: &'a [Sha256]) -> StoreFuture<'a, Vec<SealedResource>> {
+        let (principal_ref, hashes) = (principal_ref.to_owned(), hashes.to_vec());
+        self.read(move |connection| resources::live_by_payload_hash(connection, &principal_ref, &hashes))
+    }
+
+    fn checkpoint<'a>(&'a self, id: &'a UnifiedId) -> StoreFuture<'a, Option<UnifiedProviderCheckpoint>> {
+        let id = id.clone();
+        self.read(move |connection| resources::live_checkpoint(connection, &id))
+    }
+
+    fn checkpoints<'a>(
+        &'a self,
+        conversation_id: &'a UnifiedId,
+        branch_id: Option<&'a UnifiedId>,
+    ) -> StoreFuture<'a, Vec<UnifiedProviderCheckpoint>> {
+        let (id, branch_id) = (conversation_id.clone(), branch_id.cloned());
+        self.read(move |connection| resources::live_checkpoints(connection, &id, branch_id.as_ref()))
+    }
+
+    fn sealed_under_other_keys(&self, current_key_version: u32, limit: usize) -> StoreFuture<'_, Vec<SealedRecord>> {
+        self.read(move |connection| resources::live_under_other_keys(connection, current_key_version, limit))
+    }
+
+    fn artifact<'a>(&'a self, id: &'a UnifiedId) -> StoreFuture<'a, Option<StoredArtifact>> {
+        let id = id.clone();
+        self.read(move |connection| resources::find_artifact(connection, &id))
+    }
+
+    fn artifact_by_digest<'a>(&'a self, principal_ref: &'a str, sha256: &'a Sha256) -> StoreFuture<'a, Option<StoredArtifact>> {
+        let (principal_ref, sha256) = (principal_ref.to_owned(), *sha256);
+        self.read(move |connection| resources::find_artifact_by_digest(connection, &principal_ref, &sha256))
+    }
+}
+
+impl LineageReader for SqliteStore {
+    fn lineage<'a>(&'a self, principal_ref: &'a str, links: &'a [Sha256]) -> StoreFuture<'a, Vec<LineageRow>> {
+        let (principal_ref, links) = (principal_ref.to_owned(), links.to_vec());
+        self.read(move |connection| index::live_lineage(connection, &principal_ref, &links))
+    }
+
+    fn issued_ids<'a>(&'a self, principal_ref: &'a str, id_hashes: &'a [Sha256]) -> StoreFuture<'a, Vec<IssuedId>> {
+        let (principal_ref, id_hashes) = (principal_ref.to_owned(), id_hashes.to_vec());
+        self.read(move |connection| index::live_issued_ids(connection, &principal_ref, &id_hashes))
+    }
+
+    fn session_keys<'a>(&'a self, principal_ref: &'a str, key_hash: &'a Sha256) -> StoreFuture<'a, Vec<SessionKeyRow>> {
+        let (principal_ref, key_hash) = (principal_ref.to_owned(), *key_hash);
+        self.read(move |connection| index::live_session_keys(connection, &principal_ref, &key_hash))
+    }
+}

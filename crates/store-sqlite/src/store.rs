@@ -1,0 +1,200 @@
+//! [`SqliteStore`]: the handle that callers share.
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use rusqlite::Connection;
+use throughline_format::Timestamp;
+use throughline_store::apply::check_batch;
+use throughline_store::{
+    ArtifactFiles, BackupHook, BackupReport, CommitReceipt, IntegrityReport, RandomSource, StateWriter, StoreAdmin, StoreError,
+    StoreFuture, StoreLimits, StoreMeta, SweepReport, SweepRequest, Vault, WriteBatch,
+};
+
+use crate::checkpointer::{self, WalGauge};
+use crate::config::SqliteConfig;
+use crate::error::Result;
+use crate::queue::{Job, Queue};
+use crate::readers::ReadPool;
+use crate::writer::Writer;
+use crate::{check, startup};
+
+/// A store in one SQLite file. Clones share it; the last one that is dropped closes it.
+#[derive(Clone)]
+pub struct SqliteStore {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    queue: Queue,
+    readers: ReadPool,
+    meta: StoreMeta,
+    limits: StoreLimits,
+    artifacts: Arc<ArtifactFiles>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+    /// Nobody else may open the file as long as this is held.
+    lock: Mutex<Option<File>>,
+}
+
+impl std::fmt::Debug for SqliteStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SqliteStore")
+            .field("meta", &self.inner.meta)
+            .finish_non_exhaustive()
+    }
+}
+
+impl SqliteStore {
+    /// Opens a database, or makes a new one, and starts its threads. Blocks while it checks the file.
+    ///
+    /// Fails without having changed anything when another store has the file open (`storage.locked`), when the file is damaged
+    /// or somebody else's (`storage.corrupt`), written by a newer program (`storage.schema-too-new`), or sealed with keys that
+    /// the vault does not hold (`storage.wrong-key`).
+    pub fn open(config: SqliteConfig, vault: &Vault, random: &dyn RandomSource, now: Timestamp) -> Result<Self> {
+        let artifacts = ArtifactFiles::open(config.artifact_dir.clone(), &config.limits)?;
+        let opened = startup::open(&config, vault, random, now)?;
+        let readers = ReadPool::open(&config.path, config.readers)?;
+        let (queue, receiver) = Queue::new(config.queue);
+        let (gauge, wake) = WalGauge::new();
+        let checkpointer = {
+            let (path, gauge) = (config.path.clone(), gauge.clone());
+            spawn("store-checkpointer", move || checkpointer::run(path, gauge, wake))?
+        };
+        let writer = Writer::new(
+            config.path.clone(),
+            config.durability,
+            config.limits.clone(),
+            receiver,
+            gauge,
+            opened.connection,
+            checkpointer,
+        )?;
+        let writer = spawn("store-writer", move || writer.run())?;
+        let meta = StoreMeta {
+            epoch: opened.epoch,
+            schema_version: opened.schema_version,
+            retention_days: config.retention_days,
+            clean_start: opened.clean_start,
+        };
+        let inner = Inner {
+            queue,
+            readers,
+            meta,
+            limits: config.limits,
+            artifacts: Arc::new(artifacts),
+            writer: Mutex::new(Some(writer)),
+            lock: Mutex::new(Some(opened.lock)),
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// The artifact directory of this store.
+    pub fn artifacts(&self) -> Arc<ArtifactFiles> {
+        self.inner.artifacts.clone()
+    }
+
+    /// Runs a read on one of the readers.
+    pub(crate) fn read<T: Send + 'static>(&self, read: impl FnOnce(&Connection) -> Result<T> + Send + 'static) -> StoreFuture<'_, T> {
+        Box::pin(self.inner.readers.read(read))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn on_writer(&self, run: impl FnOnce(&mut Connection) + Send + 'static) {
+        self.inner
+            .queue
+            .send(Job::Run(Box::new(run)))
+            .unwrap_or_else(|error| unreachable!("{error}"));
+    }
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(run)
+        .map_err(|error| StoreError::io("starting a thread", &error))
+}
+
+impl StateWriter for SqliteStore {
+    fn commit(&self, batch: WriteBatch) -> StoreFuture<'_, CommitReceipt> {
+        Box::pin(async move {
+            if self.inner.queue.is_closed() {
+                return Err(StoreError::Closed);
+            }
+            // Before it is queued, so that a bad batch costs nobody else anything.
+            let cost = check_batch(&batch, &self.inner.limits)?;
+            self.inner.queue.commit(batch, cost).await
+        })
+    }
+
+    fn sweep(&self, request: SweepRequest) -> StoreFuture<'_, SweepReport> {
+        Box::pin(async move {
+            if self.inner.queue.is_half_full() && !self.inner.queue.is_closed() {
+                // Appends come first; the caller asks again.
+                return Ok(SweepReport {
+                    more: true,
+                    ..SweepReport::default()
+                });
+            }
+            self.inner.queue.ask(|ack| Job::Sweep(request, ack)).await
+        })
+    }
+}
+
+impl StoreAdmin for SqliteStore {
+    fn meta(&self) -> StoreMeta {
+        self.inner.meta.clone()
+    }
+
+    fn check(&self) -> StoreFuture<'_, IntegrityReport> {
+        self.read(check::run)
+    }
+
+    fn close(&self) -> StoreFuture<'_, ()> {
+        Box::pin(async move {
+            let (ack, answer) = tokio::sync::oneshot::channel();
+            if !self.inner.begin_closing(Some(ack)) {
+                return Ok(());
+            }
+            // Without an answer the writer has gone already, and everything that was acknowledged is stored.
+            let closed = answer.await.unwrap_or(Ok(()));
+            self.inner.finish_closing();
+            closed
+        })
+    }
+}
+
+impl BackupHook for SqliteStore {
+    fn backup(&self, destination: PathBuf) -> StoreFuture<'_, BackupReport> {
+        Box::pin(self.inner.queue.ask(|ack| Job::Backup(destination, ack)))
+    }
+}
+
+impl Inner {
+    /// Tells every thread to end after what is queued. Whether this was the first call.
+    fn begin_closing(&self, ack: Option<crate::queue::Ack<()>>) -> bool {
+        self.queue.close();
+        let threads = self.readers.close();
+        if threads.is_empty() {
+            return false;
+        }
+        self.queue.send(Job::Close(threads, ack)).is_ok()
+    }
+
+    /// Waits for the writer and lets the file go.
+    fn finish_closing(&self) {
+        if let Some(writer) = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            // A writer that panicked has let its connection go as well.
+            let _ = writer.join();
+        }
+        self.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.begin_closing(None);
+        self.finish_closing();
+    }
+}

@@ -1,0 +1,238 @@
+//! Group commit, failures and back-pressure, with a hand on the writer's connection.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+
+use futures_util::future::{BoxFuture, FutureExt as _, join_all};
+use throughline_format::{OperationState, Timestamp, clause};
+use throughline_store::contract::{World, samples};
+use throughline_store::{
+    CommitReceipt, ConversationReader as _, KeyRing, OperationReader as _, OsRandom, StateWriter as _, StoreAdmin as _, StoreError, Vault,
+    WriteBatch, WriteOp,
+};
+
+use crate::{Durability, QueueLimits, SqliteConfig, SqliteStore};
+
+fn config(directory: &Path) -> SqliteConfig {
+    SqliteConfig::new(directory.join("throughline.db"), directory.join("artifacts"))
+}
+
+fn open(config: SqliteConfig) -> SqliteStore {
+    let vault = Vault::new(KeyRing::generate(&OsRandom, Timestamp::EPOCH).unwrap(), Arc::new(OsRandom)).unwrap();
+    SqliteStore::open(config, &vault, &OsRandom, Timestamp::EPOCH).unwrap()
+}
+
+async fn world(config: SqliteConfig) -> (SqliteStore, World) {
+    let store = open(config);
+    let world = World::new(Arc::new(store.clone())).await;
+    (store, world)
+}
+
+/// Keeps the writer from working until the sender is dropped.
+fn hold(store: &SqliteStore) -> mpsc::Sender<()> {
+    let (release, held) = mpsc::channel::<()>();
+    store.on_writer(move |_| {
+        let _ = held.recv();
+    });
+    release
+}
+
+/// Queues every batch while the writer is held, so that they meet in one group.
+async fn commit_together(store: &SqliteStore, batches: Vec<WriteBatch>) -> Vec<Result<CommitReceipt, StoreError>> {
+    let release = hold(store);
+    let mut futures: Vec<BoxFuture<'_, _>> = batches.into_iter().map(|batch| store.commit(batch)).collect();
+    // Each is polled once in order, and the last one lets the writer go.
+    let last = async move {
+        drop(release);
+        Ok(CommitReceipt::default())
+    };
+    futures.push(last.boxed());
+    let mut outcomes = join_all(futures).await;
+    outcomes.pop();
+    outcomes
+}
+
+fn start(world: &World, number: usize) -> WriteBatch {
+    let operation = samples::operation(&format!("op_{number}"), world);
+    WriteBatch::new(world.now, world.conversation_id.clone()).with(WriteOp::PutOperation(operation))
+}
+
+async fn stored(store: &SqliteStore) -> usize {
+    store.operations(throughline_store::OperationFilter::default()).await.unwrap().len()
+}
+
+#[tokio::test]
+async fn what_waits_is_written_in_one_transaction() {
+    let directory = tempfile::tempdir().unwrap();
+    let (store, world) = world(config(directory.path())).await;
+    let commits = Arc::new(AtomicUsize::new(0));
+    let counted = commits.clone();
+    store.on_writer(move |connection| {
+        let count = move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+            false
+        };
+        connection.commit_hook(Some(count)).unwrap();
+    });
+    let outcomes = commit_together(&store, (0..200).map(|number| start(&world, number)).collect()).await;
+    assert!(outcomes.iter().all(Result::is_ok));
+    assert_eq!((stored(&store).await, commits.load(Ordering::Relaxed)), (200, 1));
+    // A group is bounded in calls.
+    commit_together(&store, (200..800).map(|number| start(&world, number)).collect()).await;
+    assert_eq!((stored(&store).await, commits.load(Ordering::Relaxed)), (800, 1 + 3));
+}
+
+#[tokio::test]
+async fn a_failing_commit_fails_the_whole_group() {
+    clause!("LIVE-06", "OP-02");
+    let directory = tempfile::tempdir().unwrap();
+    let (store, world) = world(config(directory.path())).await;
+    store.on_writer(|connection| connection.commit_hook(Some(|| true)).unwrap());
+    let outcomes = commit_together(&store, (0..10).map(|number| start(&world, number)).collect()).await;
+    assert!(outcomes.iter().all(Result::is_err), "{outcomes:?}");
+    assert_eq!(stored(&store).await, 0);
+    store.on_writer(|connection| connection.commit_hook(None::<fn() -> bool>).unwrap());
+    let outcomes = commit_together(&store, (0..10).map(|number| start(&world, number)).collect()).await;
+    assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+    assert_eq!(stored(&store).await, 10);
+}
+
+#[tokio::test]
+async fn a_full_disk_is_told_and_survived() {
+    let directory = tempfile::tempdir().unwrap();
+    let (store, world) = world(config(directory.path())).await;
+    store.on_writer(|connection| {
+        let pages: i64 = connection.query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
+        connection
+            .query_row(&format!("PRAGMA max_page_count = {}", pages + 20), [], |_| Ok(()))
+            .unwrap();
+    });
+    let long = |number: usize| {
+        let item = samples::message(&format!("i{number}"), &"x".repeat(60_000));
+        let branch = samples::root(&world.conversation_id, &samples::id(&format!("br_{number}")));
+        let append = WriteOp::AppendItems {
+            branch_id: branch.branch_id.clone(),
+            expected_head: None,
+            items: vec![item],
+        };
+        WriteBatch::new(world.now, world.conversation_id.clone())
+            .with(WriteOp::CreateBranch(branch))
+            .with(append)
+    };
+    let outcomes = commit_together(&store, (0..5).map(long).collect()).await;
+    for outcome in &outcomes {
+        assert_eq!(
+            outcome,
+            &Err(StoreError::Full),
+            "no acknowledgement of a group that was not committed"
+        );
+    }
+    assert_eq!(store.branches(&world.conversation_id).await.unwrap().len(), 1);
+    // The file was opened anew, which took the bound away, as freed space would.
+    let outcomes = commit_together(&store, (0..5).map(long).collect()).await;
+    assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+    assert!(store.check().await.unwrap().is_ok());
+}
+
+#[tokio::test]
+async fn a_full_queue_waits_and_lets_ends_through() {
+    let directory = tempfile::tempdir().unwrap();
+    let queue = QueueLimits {
+        entries: 3,
+        urgent_entries: 1,
+        ..QueueLimits::default()
+    };
+    let (store, world) = world(SqliteConfig {
+        queue,
+        ..config(directory.path())
+    })
+    .await;
+    let running = world.start("op_running").await;
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let release = hold(&store);
+    let note = |name: String, batch| {
+        let order = order.clone();
+        let store = &store;
+        async move {
+            store.commit(batch).await.unwrap();
+            order.lock().unwrap().push(name);
+        }
+        .boxed()
+    };
+    let mut futures: Vec<BoxFuture<'_, ()>> = (0..10).map(|number| note(format!("n{number}"), start(&world, number))).collect();
+    let ended = samples::in_state(&running, OperationState::Cancelled);
+    futures.push(note(
+        "end".to_owned(),
+        WriteBatch::new(world.now, world.conversation_id.clone()).with(WriteOp::UpdateOperation(ended)),
+    ));
+    futures.push(async move { drop(release) }.boxed());
+    join_all(futures).await;
+    let order = order.lock().unwrap().clone();
+    let place = |name: &str| order.iter().position(|found| found == name).unwrap();
+    assert_eq!(order.len(), 11, "nothing is lost");
+    assert!(place("end") < place("n3"), "{order:?}");
+    assert_eq!(stored(&store).await, 11);
+}
+
+#[tokio::test]
+async fn a_caller_that_went_away_changes_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let (store, world) = world(config(directory.path())).await;
+    let release = hold(&store);
+    let mut gone = store.commit(start(&world, 0));
+    assert!(futures_util::future::poll_immediate(&mut gone).await.is_none());
+    drop(gone);
+    drop(release);
+    world.start("op_1").await;
+    assert_eq!(stored(&store).await, 2, "what was queued is written");
+}
+
+#[tokio::test]
+async fn closing_writes_what_is_queued() {
+    let directory = tempfile::tempdir().unwrap();
+    let (store, world) = world(config(directory.path())).await;
+    let release = hold(&store);
+    let closing = async {
+        drop(release);
+        store.close().await.unwrap();
+        Ok(CommitReceipt::default())
+    };
+    let mut futures: Vec<BoxFuture<'_, _>> = (0..300).map(|number| store.commit(start(&world, number))).collect();
+    futures.push(closing.boxed());
+    let outcomes = join_all(futures).await;
+    assert!(outcomes.iter().all(Result::is_ok));
+    drop((store, world));
+    let vault = Vault::new(KeyRing::generate(&OsRandom, Timestamp::EPOCH).unwrap(), Arc::new(OsRandom)).unwrap();
+    let other_ring = SqliteStore::open(config(directory.path()), &vault, &OsRandom, Timestamp::EPOCH);
+    assert_eq!(other_ring.unwrap_err().code(), "storage.wrong-key");
+}
+
+#[tokio::test]
+async fn the_log_stays_short() {
+    let directory = tempfile::tempdir().unwrap();
+    let (store, world) = world(SqliteConfig {
+        durability: Durability::Normal,
+        ..config(directory.path())
+    })
+    .await;
+    let wal = directory.path().join("throughline.db-wal");
+    let mut longest = 0;
+    let operation = world.start("op_1").await.operation_id;
+    let megabyte = bytes::Bytes::from(vec![b'x'; 1024 * 1024]);
+    for first_sequence in 1..=110 {
+        let events = vec![megabyte.clone()];
+        world
+            .commit(vec![WriteOp::AppendEvents {
+                operation_id: operation.clone(),
+                first_sequence,
+                events,
+            }])
+            .await
+            .unwrap();
+        // Readers come and go, as in life.
+        store.branch(&world.branch_id).await.unwrap();
+        longest = longest.max(std::fs::metadata(&wal).unwrap().len());
+    }
+    assert!(longest < 72 * 1024 * 1024, "{longest}");
+}

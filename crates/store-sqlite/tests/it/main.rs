@@ -1,0 +1,9 @@
+//! Behaviour of the SQLite store through its public API.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
+
+mod contract;
+mod crash;
+mod files;
+mod schema;
+mod support;
+mod twins;

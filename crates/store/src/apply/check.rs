@@ -1,0 +1,164 @@
+//! What can be said about a batch without looking at the store: its size and shape.
+
+use serde::Serialize;
+use throughline_format::{UnifiedProviderCheckpoint, UnifiedResourceOwner};
+
+use crate::batch::{WriteBatch, WriteOp};
+use crate::records::SealedResource;
+use crate::sealing::Sealed;
+use crate::{MAX_EVENT_SEQUENCE, Oversize, StoreError, StoreLimits, owner_fingerprint};
+
+/// What a batch takes of a queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BatchCost {
+    /// Bytes of everything that it carries.
+    pub bytes: usize,
+    /// Stream events.
+    pub events: usize,
+}
+
+/// Checks sizes and shape before the batch is queued, so that a bad batch costs nobody else anything.
+pub fn check_batch(batch: &WriteBatch, limits: &StoreLimits) -> Result<BatchCost, StoreError> {
+    count("batch", batch.ops.len(), limits.batch_ops)?;
+    let mut cost = BatchCost::default();
+    let (mut items, mut rows) = (0, 0);
+    for op in &batch.ops {
+        cost.bytes += check_op(op, limits)?;
+        match op {
+            WriteOp::AppendItems { items: new, .. } => items += new.len(),
+            WriteOp::AppendEvents { events, .. } => cost.events += events.len(),
+            WriteOp::PutLineage(new) => rows += new.len(),
+            WriteOp::PutIssuedIds(new) => rows += new.len(),
+            WriteOp::PutSessionKeys(new) => rows += new.len(),
+            WriteOp::DeleteConversation { .. } if batch.ops.len() > 1 => {
+                return Err(StoreError::invalid("/ops", "deleting a conversation stands alone in its batch"));
+            }
+            _ => {}
+        }
+    }
+    count("batch", items, limits.batch_items)?;
+    count("batch", cost.events, limits.batch_events)?;
+    count("batch", rows, limits.batch_index_rows)?;
+    bounded(Oversize::Batch, cost.bytes, limits.batch_bytes)?;
+    Ok(cost)
+}
+
+/// Bytes of one operation.
+fn check_op(op: &WriteOp, limits: &StoreLimits) -> Result<usize, StoreError> {
+    match op {
+        WriteOp::CreateConversation(conversation) => record(conversation, limits),
+        WriteOp::CreateBranch(branch) => record(branch, limits),
+        WriteOp::AppendItems { items, .. } => items.iter().try_fold(0, |sum, item| {
+            Ok(sum + bounded(Oversize::Item, json_length(item)?, limits.item_bytes)?)
+        }),
+        WriteOp::AddRevision(revision) => bounded(Oversize::Item, json_length(revision)?, limits.item_bytes),
+        WriteOp::PutOperation(operation) | WriteOp::UpdateOperation(operation) => record(operation, limits),
+        WriteOp::AppendEvents {
+            first_sequence, events, ..
+        } => {
+            let last = first_sequence.saturating_add(events.len() as u64);
+            if *first_sequence == 0 || last > MAX_EVENT_SEQUENCE {
+                return Err(StoreError::invalid("/firstSequence", "event numbers go from 1 to 4294967295"));
+            }
+            events
+                .iter()
+                .try_fold(0, |sum, event| Ok(sum + bounded(Oversize::Event, event.len(), limits.event_bytes)?))
+        }
+        WriteOp::PutResult { result, .. } => bounded(Oversize::Result, json_length(result.as_ref())?, limits.result_bytes),
+        WriteOp::PutResource(resource) => check_resource(resource, limits),
+        WriteOp::PutCheckpoint(checkpoint) => check_checkpoint(checkpoint, limits),
+        WriteOp::Reseal(resealed) => bounded(Oversize::Payload, resealed.sealed.as_bytes().len(), limits.payload_bytes),
+        WriteOp::PutAnnotation { annotation, .. } => record(annotation, limits),
+        WriteOp::PutArtifact { artifact, .. } => {
+            if artifact.size > limits.artifact_bytes {
+                return Err(StoreError::TooLarge {
+                    what: Oversize::Artifact,
+                    size: artifact.size,
+                    limit: limits.artifact_bytes,
+                });
+            }
+            record(artifact, limits)
+        }
+        WriteOp::PutLineage(rows) => Ok(rows.len() * INDEX_ROW_BYTES),
+        WriteOp::PutIssuedIds(rows) => Ok(rows.len() * INDEX_ROW_BYTES),
+        WriteOp::PutSessionKeys(rows) => Ok(rows.len() * INDEX_ROW_BYTES),
+        WriteOp::AcquireLease(lease) => record(lease, limits),
+        WriteOp::SetResourceStatus { .. }
+        | WriteOp::SetCheckpointStatus { .. }
+        | WriteOp::AddArtifactRef { .. }
+        | WriteOp::PinArtifact { .. }
+        | WriteOp::UnpinArtifact { .. }
+        | WriteOp::ReleaseLease { .. }
+        | WriteOp::DeleteConversation { .. } => Ok(INDEX_ROW_BYTES),
+    }
+}
+
+/// About what a row of hashes and ids takes.
+const INDEX_ROW_BYTES: usize = 256;
+
+fn check_resource(resource: &SealedResource, limits: &StoreLimits) -> Result<usize, StoreError> {
+    check_owner(&resource.owner, Some(resource))?;
+    Ok(record(&resource.owner, limits)? + bounded(Oversize::Payload, resource.sealed.as_bytes().len(), limits.payload_bytes)?)
+}
+
+fn check_checkpoint(checkpoint: &UnifiedProviderCheckpoint, limits: &StoreLimits) -> Result<usize, StoreError> {
+    let size = bounded(Oversize::Payload, checkpoint.encrypted_payload.0.len(), limits.payload_bytes)?;
+    Sealed::from_bytes(checkpoint.encrypted_payload.0.clone())?;
+    Ok(record(&checkpoint.owner, limits)? + size)
+}
+
+/// The fingerprint next to an owner must be the one of that owner: reuse is decided by it.
+fn check_owner(owner: &UnifiedResourceOwner, resource: Option<&SealedResource>) -> Result<(), StoreError> {
+    let right = owner_fingerprint(owner)?;
+    match resource {
+        Some(resource) if resource.owner_fingerprint != right => {
+            Err(StoreError::invalid("/ownerFingerprint", "it is not the fingerprint of the owner"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn record<T: Serialize>(record: &T, limits: &StoreLimits) -> Result<usize, StoreError> {
+    bounded(Oversize::Record, json_length(record)?, limits.record_bytes)
+}
+
+fn bounded(what: Oversize, size: usize, limit: usize) -> Result<usize, StoreError> {
+    if size > limit {
+        Err(StoreError::TooLarge {
+            what,
+            size: size as u64,
+            limit: limit as u64,
+        })
+    } else {
+        Ok(size)
+    }
+}
+
+fn count(what: &'static str, count: usize, limit: usize) -> Result<(), StoreError> {
+    if count > limit {
+        Err(StoreError::Limit {
+            what,
+            count: count as u64,
+            limit: limit as u64,
+        })
+    } else {
+        Ok(())
+    }
+}
+
+/// Length of the compact JSON without building it.
+fn json_length<T: Serialize>(value: &T) -> Result<usize, StoreError> {
+    struct Counter(usize);
+    impl std::io::Write for Counter {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut counter = Counter(0);
+    serde_json::to_writer(&mut counter, value).map_err(|_| StoreError::invalid("", "the record has no JSON form"))?;
+    Ok(counter.0)
+}

@@ -1,0 +1,225 @@
+//! Items and their revisions: append-only.
+
+use throughline_format::item::ItemStatus;
+use throughline_format::{UnifiedId, UnifiedItem, UnifiedItemBody, UnifiedItemRevision, UnifiedToolLifecycle};
+
+use super::{BranchRow, Run};
+use crate::StoreError;
+use crate::batch::AppendedItem;
+
+impl Run<'_> {
+    pub(super) fn append_items(
+        &mut self,
+        branch_id: &UnifiedId,
+        expected_head: Option<&UnifiedId>,
+        items: &[UnifiedItem],
+    ) -> Result<bool, StoreError> {
+        let mut row = self.own_branch(branch_id)?;
+        if row.branch.head_item_id.as_ref() != expected_head {
+            return self.repeat_append(&row, expected_head, items).map(|()| false);
+        }
+        for item in items {
+            if self.tables.item(&item.id)?.is_some() {
+                return Err(StoreError::duplicate("item", &item.id));
+            }
+            let placed = place(
+                item,
+                &row.branch.conversation_id,
+                branch_id,
+                row.branch.head_item_id.as_ref(),
+                row.branch.head_sequence + 1,
+            )?;
+            self.check_covered_range(&row, &placed)?;
+            self.tables.insert_item(&placed)?;
+            row.branch.head_item_id = Some(placed.id.clone());
+            row.branch.head_sequence = placed.sequence;
+            self.receipt.appended.push(AppendedItem {
+                item_id: placed.id.clone(),
+                branch_id: branch_id.clone(),
+                sequence: placed.sequence,
+            });
+        }
+        if let (Some(head), false) = (&row.branch.head_item_id, items.is_empty()) {
+            self.tables.set_branch_head(branch_id, head, row.branch.head_sequence)?;
+        }
+        self.report_head(&row.branch);
+        Ok(!items.is_empty())
+    }
+
+    /// The head is another one than expected: fine only if exactly these items were appended there before.
+    fn repeat_append(&mut self, row: &BranchRow, expected_head: Option<&UnifiedId>, items: &[UnifiedItem]) -> Result<(), StoreError> {
+        let moved = || StoreError::HeadMoved {
+            branch_id: row.branch.branch_id.clone(),
+            actual: row.branch.head_item_id.clone(),
+        };
+        let mut sequence = match expected_head {
+            Some(head) => self.tables.item(head)?.ok_or_else(moved)?.sequence,
+            None => 0,
+        };
+        let mut parent = expected_head.cloned();
+        let mut appended = Vec::with_capacity(items.len());
+        if items.is_empty() {
+            return Err(moved());
+        }
+        for item in items {
+            sequence += 1;
+            let stored = self.tables.item(&item.id)?.ok_or_else(moved)?;
+            let placed = place(item, &row.branch.conversation_id, &row.branch.branch_id, parent.as_ref(), sequence)?;
+            if stored != placed {
+                return Err(moved());
+            }
+            parent = Some(placed.id.clone());
+            appended.push(AppendedItem {
+                item_id: placed.id.clone(),
+                branch_id: row.branch.branch_id.clone(),
+                sequence,
+            });
+        }
+        self.receipt.appended.extend(appended);
+        self.report_head(&row.branch);
+        Ok(())
+    }
+
+    /// A summary covers a contiguous prefix of its own path. Its audit hash is the engine's to verify: that takes all the items.
+    fn check_covered_range(&mut self, row: &BranchRow, item: &UnifiedItem) -> Result<(), StoreError> {
+        let UnifiedItemBody::CompactionSummary(summary) = &item.body else {
+            return Ok(());
+        };
+        let covers = &summary.covers;
+        let wrong = |message: &str| StoreError::invalid("/covers", message);
+        let first = self.own_item(&covers.from_item_id)?;
+        let last = self.own_item(&covers.to_item_id)?;
+        if !self.is_on_path(row, &first)? || !self.is_on_path(row, &last)? {
+            return Err(wrong("the covered items must stand on the path of the branch"));
+        }
+        if first.sequence != 1 || last.sequence != covers.count {
+            return Err(wrong(
+                "a summary covers a prefix: from the first item on, and count is the sequence of the last one",
+            ));
+        }
+        Ok(())
+    }
+
+    pub(super) fn add_revision(&mut self, revision: &UnifiedItemRevision) -> Result<bool, StoreError> {
+        let item = self.own_item(&revision.item_id)?;
+        if let Some(stored) = self.tables.revision(&revision.revision_id)? {
+            return if stored == *revision {
+                Ok(false)
+            } else {
+                Err(StoreError::duplicate("revision", &revision.revision_id))
+            };
+        }
+        let earlier = self.tables.revisions(&revision.item_id)?;
+        let expected = earlier.len() as u64 + 1;
+        if revision.number != expected {
+            return Err(StoreError::RevisionConflict {
+                item_id: item.id.clone(),
+                expected,
+            });
+        }
+        check_status(&item, &earlier, revision)?;
+        check_lifecycle(&item, &earlier, revision)?;
+        self.tables.insert_revision(revision)?;
+        Ok(true)
+    }
+}
+
+/// The item as it stands at its place. An item that is placed already must stand exactly there.
+fn place(
+    item: &UnifiedItem,
+    conversation_id: &UnifiedId,
+    branch_id: &UnifiedId,
+    parent: Option<&UnifiedId>,
+    sequence: u64,
+) -> Result<UnifiedItem, StoreError> {
+    let mut placed = item.clone();
+    if item.conversation_id.is_pending() {
+        placed.conversation_id = conversation_id.clone();
+        placed.branch_id = branch_id.clone();
+        placed.sequence = sequence;
+        placed.parent_id = item.parent_id.clone().or_else(|| parent.cloned());
+    }
+    let wrong = |path: &str| {
+        StoreError::invalid(
+            path,
+            format!(
+                "item {} would stand at {branch_id}, sequence {sequence}; or leave its place pending",
+                item.id
+            ),
+        )
+    };
+    if placed.conversation_id != *conversation_id {
+        return Err(wrong("/conversationId"));
+    }
+    if placed.branch_id != *branch_id {
+        return Err(wrong("/branchId"));
+    }
+    if placed.sequence != sequence {
+        return Err(wrong("/sequence"));
+    }
+    if placed.parent_id.is_some() && placed.parent_id.as_ref() != parent {
+        return Err(wrong("/parentId"));
+    }
+    Ok(placed)
+}
+
+/// A status never leaves a terminal value.
+fn check_status(item: &UnifiedItem, earlier: &[UnifiedItemRevision], revision: &UnifiedItemRevision) -> Result<(), StoreError> {
+    let current = earlier
+        .iter()
+        .rev()
+        .find_map(|revision| revision.change.status)
+        .unwrap_or(item.status);
+    match revision.change.status {
+        Some(next) if current != ItemStatus::InProgress && next != current => Err(StoreError::invalid(
+            "/change/status",
+            format!("item {} is {current} and stays so", item.id),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// The state of a call follows its table.
+fn check_lifecycle(item: &UnifiedItem, earlier: &[UnifiedItemRevision], revision: &UnifiedItemRevision) -> Result<(), StoreError> {
+    let Some(next) = revision.change.lifecycle else { return Ok(()) };
+    let Some(first) = lifecycle(&item.body) else {
+        return Err(StoreError::invalid(
+            "/change/lifecycle",
+            format!("item {} is no call and has no lifecycle", item.id),
+        ));
+    };
+    let current = earlier.iter().rev().find_map(|revision| revision.change.lifecycle).unwrap_or(first);
+    if current == next || current.may_become(next) {
+        Ok(())
+    } else {
+        Err(StoreError::invalid(
+            "/change/lifecycle",
+            format!("the call of item {} cannot go from {current} to {next}", item.id),
+        ))
+    }
+}
+
+/// The state of a call when it was appended.
+fn lifecycle(body: &UnifiedItemBody) -> Option<UnifiedToolLifecycle> {
+    match body {
+        UnifiedItemBody::ToolCall(call) | UnifiedItemBody::ServerToolCall(call) => Some(call.lifecycle),
+        UnifiedItemBody::ComputerAction(action) => Some(action.lifecycle),
+        UnifiedItemBody::CodeExecution(execution) => Some(execution.lifecycle),
+        UnifiedItemBody::Message(_)
+        | UnifiedItemBody::Reasoning(_)
+        | UnifiedItemBody::ToolResult(_)
+        | UnifiedItemBody::ApprovalRequest(_)
+        | UnifiedItemBody::ApprovalResponse(_)
+        | UnifiedItemBody::ServerToolResult(_)
+        | UnifiedItemBody::ComputerActionResult(_)
+        | UnifiedItemBody::CodeExecutionResult(_)
+        | UnifiedItemBody::SearchResult(_)
+        | UnifiedItemBody::RetrievalResult(_)
+        | UnifiedItemBody::Artifact(_)
+        | UnifiedItemBody::Reference(_)
+        | UnifiedItemBody::CompactionSummary(_)
+        | UnifiedItemBody::ProviderSwitch(_)
+        | UnifiedItemBody::Interruption(_)
+        | UnifiedItemBody::Error(_) => None,
+    }
+}

@@ -1,0 +1,354 @@
+//! Sealed resources, checkpoints, annotations and artifacts.
+
+use throughline_format::operation::SealedBytes;
+use throughline_format::resource::ResourceStatus;
+use throughline_format::{Timestamp, clause};
+
+use super::{Store, World, samples};
+use crate::batch::{WriteBatch, WriteOp};
+use crate::records::{ResealedRecord, SealedResource, StoredAnnotation};
+use crate::{HashPurpose, KeyRing, OsRandom, SealContext, Sealed, Vault};
+use samples::id;
+use std::sync::Arc;
+
+fn put(resource: &SealedResource) -> Vec<WriteOp> {
+    vec![WriteOp::PutResource(Box::new(resource.clone()))]
+}
+
+pub(super) async fn payloads_are_sealed_in_their_place(store: Store) {
+    clause!("STORE-06", "SEC-03", "CKPT-05");
+    let world = World::new(store).await;
+    let resource = samples::resource(&world, "r1", "a", b"signature");
+    world.commit(put(&resource)).await.unwrap();
+    world.commit(put(&resource)).await.unwrap();
+    let stored = world.store.resource(&id("r1")).await.unwrap().unwrap();
+    assert_eq!(stored, resource, "every field is kept");
+    assert_eq!(
+        world.vault.open(&stored.seal_context(), &stored.sealed).unwrap().as_slice(),
+        b"signature"
+    );
+    // In any other place it does not open.
+    let right = stored.seal_context();
+    let others = [
+        SealContext {
+            record_id: id("r2"),
+            ..right.clone()
+        },
+        SealContext {
+            conversation_id: id("conv_x"),
+            ..right.clone()
+        },
+        SealContext {
+            owner_fingerprint: throughline_format::Sha256::of(b"x"),
+            ..right.clone()
+        },
+        SealContext {
+            branch_id: Some(id("br_main")),
+            ..right.clone()
+        },
+        SealContext {
+            journal_head: Some(id("i1")),
+            ..right
+        },
+    ];
+    for context in others {
+        assert_eq!(
+            world.vault.open(&context, &stored.sealed).unwrap_err().code(),
+            "storage.sealed-record"
+        );
+    }
+    let mut other = samples::resource(&world, "r1", "a", b"another");
+    assert_eq!(world.refused(put(&other)).await, "conflict.duplicate");
+    other.conversation_id = id("conv_x");
+    assert_eq!(world.refused(put(&other)).await, "invalid-request.validation");
+    // The fingerprint is what reuse is decided by, so it must be the owner's.
+    let mut lying = samples::resource(&world, "r3", "a", b"x");
+    lying.owner = samples::owner("b");
+    assert_eq!(world.refused(put(&lying)).await, "invalid-request.validation");
+    assert_eq!(
+        Sealed::from_bytes(b"plain text that is long enough to be a record of some sort".to_vec())
+            .unwrap_err()
+            .code(),
+        "invalid-request.validation"
+    );
+}
+
+pub(super) async fn resources_are_found_by_what_a_client_presents(store: Store) {
+    let world = World::new(store.clone()).await;
+    let other = World::of(store.clone(), "other", "principal-b").await;
+    world.commit(put(&samples::resource(&world, "r1", "a", b"one"))).await.unwrap();
+    world.commit(put(&samples::resource(&world, "r2", "a", b"two"))).await.unwrap();
+    world.commit(put(&samples::resource(&world, "r3", "b", b"one"))).await.unwrap();
+    let hash = |payload: &[u8]| world.vault.keyed_hash(HashPurpose::PrivatePayload, payload).unwrap();
+    let mut foreign = samples::resource(&other, "r4", "a", b"one");
+    foreign.payload_hash = hash(b"one");
+    other.commit(put(&foreign)).await.unwrap();
+    let find = async |principal: &str, payloads: &[&[u8]]| {
+        let hashes: Vec<_> = payloads.iter().map(|payload| hash(payload)).collect();
+        let found = store.resources_by_payload_hash(principal, &hashes).await.unwrap();
+        found.iter().map(|resource| resource.resource_id.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(find(samples::PRINCIPAL, &[b"one"]).await, ["r3", "r1"]);
+    assert_eq!(find(samples::PRINCIPAL, &[b"two", b"none"]).await, ["r2"]);
+    assert_eq!(find("principal-b", &[b"one", b"two"]).await, ["r4"]);
+    assert_eq!(find("principal-c", &[b"one"]).await, [""; 0]);
+}
+
+pub(super) async fn owners_are_kept_apart(store: Store) {
+    clause!("CKPT-03");
+    let world = World::new(store).await;
+    let first = samples::resource(&world, "r1", "a", b"one");
+    world.commit(put(&first)).await.unwrap();
+    world.commit(put(&samples::resource(&world, "r2", "b", b"two"))).await.unwrap();
+    let of = async |owner| {
+        world
+            .store
+            .resources(&world.conversation_id, owner)
+            .await
+            .unwrap()
+            .iter()
+            .map(|r| r.resource_id.to_string())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(of(Some(&first.owner_fingerprint)).await, ["r1"]);
+    assert_eq!(of(None).await, ["r1", "r2"]);
+    let set = |id: &str, status| WriteOp::SetResourceStatus {
+        resource_id: samples::id(id),
+        status,
+    };
+    for status in ResourceStatus::ALL {
+        world.commit(vec![set("r1", *status)]).await.unwrap();
+        assert_eq!(world.store.resource(&id("r1")).await.unwrap().unwrap().status, *status);
+    }
+    assert_eq!(world.refused(vec![set("none", ResourceStatus::Stale)]).await, "not-found.resource");
+}
+
+pub(super) async fn checkpoints_keep_every_field(store: Store) {
+    clause!("CKPT-02");
+    let world = World::new(store).await;
+    world.say(&world.branch_id, &["i1"]).await;
+    let checkpoint = samples::checkpoint(&world, "ckpt_1", "i1", b"resp_123");
+    let put = |checkpoint: &throughline_format::UnifiedProviderCheckpoint| vec![WriteOp::PutCheckpoint(Box::new(checkpoint.clone()))];
+    world.commit(put(&checkpoint)).await.unwrap();
+    world.commit(put(&checkpoint)).await.unwrap();
+    assert_eq!(world.store.checkpoint(&id("ckpt_1")).await.unwrap(), Some(checkpoint.clone()));
+    for status in ResourceStatus::ALL {
+        world
+            .commit(vec![WriteOp::SetCheckpointStatus {
+                checkpoint_id: id("ckpt_1"),
+                status: *status,
+            }])
+            .await
+            .unwrap();
+        assert_eq!(world.store.checkpoint(&id("ckpt_1")).await.unwrap().unwrap().status, *status);
+    }
+    world
+        .commit(put(&checkpoint))
+        .await
+        .expect("a repeated put does not bring an old status back");
+    assert_eq!(
+        world.store.checkpoint(&id("ckpt_1")).await.unwrap().unwrap().status,
+        ResourceStatus::Invalid
+    );
+    // Plaintext is refused.
+    let mut plain = samples::checkpoint(&world, "ckpt_2", "i1", b"x");
+    plain.encrypted_payload = SealedBytes(b"resp_0123456789abcdefghijklmnopqrstuvwxyz0123456789".to_vec());
+    assert_eq!(world.refused(put(&plain)).await, "invalid-request.validation");
+}
+
+pub(super) async fn checkpoints_belong_to_their_branch(store: Store) {
+    let world = World::new(store).await;
+    world.say(&world.branch_id, &["i1", "i2"]).await;
+    world
+        .commit(vec![WriteOp::CreateBranch(samples::fork(
+            &world,
+            "br_side",
+            &world.branch_id,
+            "i1",
+        ))])
+        .await
+        .unwrap();
+    for (checkpoint, head) in [("ckpt_1", "i1"), ("ckpt_2", "i2")] {
+        world
+            .commit(vec![WriteOp::PutCheckpoint(Box::new(samples::checkpoint(
+                &world, checkpoint, head, b"x",
+            )))])
+            .await
+            .unwrap();
+    }
+    let mut side = samples::checkpoint(&world, "ckpt_3", "i2", b"x");
+    side.branch_id = id("br_side");
+    assert_eq!(
+        world.refused(vec![WriteOp::PutCheckpoint(Box::new(side.clone()))]).await,
+        "invalid-request.validation"
+    );
+    side.journal_head_item_id = id("i1");
+    world.commit(vec![WriteOp::PutCheckpoint(Box::new(side))]).await.unwrap();
+    let of = async |branch| {
+        let found = world.store.checkpoints(&world.conversation_id, branch).await.unwrap();
+        found
+            .iter()
+            .map(|checkpoint| checkpoint.checkpoint_id.to_string())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(of(None).await, ["ckpt_3", "ckpt_2", "ckpt_1"]);
+    assert_eq!(of(Some(&world.branch_id)).await, ["ckpt_2", "ckpt_1"]);
+    assert_eq!(of(Some(&id("br_side"))).await, ["ckpt_3"]);
+}
+
+pub(super) async fn keys_can_be_rotated(store: Store) {
+    clause!("STORE-06");
+    let world = World::new(store).await;
+    world.say(&world.branch_id, &["i1"]).await;
+    let ring = KeyRing::generate(&OsRandom, Timestamp::EPOCH).unwrap();
+    let old = Vault::new(ring.clone(), Arc::new(OsRandom)).unwrap();
+    let new = Vault::new(ring.with_next_key(&OsRandom, Timestamp::EPOCH).unwrap(), Arc::new(OsRandom)).unwrap();
+    let mut resource = samples::resource(&world, "r1", "a", b"signature");
+    resource.sealed = old.seal(&resource.seal_context(), b"signature").unwrap();
+    let mut checkpoint = samples::checkpoint(&world, "ckpt_1", "i1", b"handle");
+    let context = SealContext::checkpoint(
+        id("ckpt_1"),
+        world.conversation_id.clone(),
+        world.branch_id.clone(),
+        id("i1"),
+        resource.owner_fingerprint,
+    );
+    checkpoint.encrypted_payload = SealedBytes(old.seal(&context, b"handle").unwrap().as_bytes().to_vec());
+    world
+        .commit(vec![
+            WriteOp::PutResource(Box::new(resource)),
+            WriteOp::PutCheckpoint(Box::new(checkpoint)),
+        ])
+        .await
+        .unwrap();
+    assert!(world.store.sealed_under_other_keys(1, 10).await.unwrap().is_empty());
+    let records = world.store.sealed_under_other_keys(new.current_version(), 10).await.unwrap();
+    assert_eq!(records.len(), 2);
+    assert_eq!(
+        world.store.sealed_under_other_keys(new.current_version(), 1).await.unwrap().len(),
+        1
+    );
+    for record in &records {
+        let sealed = new.reseal(&record.context, &record.sealed).unwrap();
+        let resealed = ResealedRecord {
+            kind: record.context.kind,
+            record_id: record.context.record_id.clone(),
+            replaces: record.sealed.digest(),
+            sealed,
+        };
+        let batch = WriteBatch::new(world.now, record.context.conversation_id.clone()).with(WriteOp::Reseal(resealed.clone()));
+        world.store.commit(batch.clone()).await.unwrap();
+        world.store.commit(batch).await.unwrap();
+        // A second rotation that started from the same record must not win.
+        let late = ResealedRecord {
+            sealed: new.reseal(&record.context, &record.sealed).unwrap(),
+            ..resealed
+        };
+        assert_eq!(world.refused(vec![WriteOp::Reseal(late)]).await, "conflict.duplicate");
+    }
+    assert!(
+        world
+            .store
+            .sealed_under_other_keys(new.current_version(), 10)
+            .await
+            .unwrap()
+            .is_empty()
+    );
+    let stored = world.store.resource(&id("r1")).await.unwrap().unwrap();
+    assert_eq!(new.open(&stored.seal_context(), &stored.sealed).unwrap().as_slice(), b"signature");
+    assert_eq!(
+        old.open(&stored.seal_context(), &stored.sealed).unwrap_err().code(),
+        "storage.wrong-key"
+    );
+    let stored = world.store.checkpoint(&id("ckpt_1")).await.unwrap().unwrap();
+    assert_eq!(
+        new.open(&context, &Sealed::from_bytes(stored.encrypted_payload.0).unwrap())
+            .unwrap()
+            .as_slice(),
+        b"handle"
+    );
+}
+
+pub(super) async fn annotations_are_kept(store: Store) {
+    let world = World::new(store).await;
+    let annotation = |id: &str, payload: &str| -> throughline_format::UnifiedPortableAnnotation {
+        let text = format!(
+            "{{\"resourceId\":\"{id}\",\"profile\":{{\"family\":\"openai-chat\"}},\"schema\":\"message/phase@1\",\"payload\":{payload}}}"
+        );
+        serde_json::from_str(&text).unwrap()
+    };
+    let put = |id: &str, subject: Option<&str>, payload: &str| WriteOp::PutAnnotation {
+        subject: subject.map(samples::id),
+        annotation: annotation(id, payload),
+    };
+    world
+        .commit(vec![put("n1", Some("i1"), "{\"b\": 1.0, \"a\":2}"), put("n2", None, "null")])
+        .await
+        .unwrap();
+    world.commit(vec![put("n1", Some("i1"), "{\"b\": 1.0, \"a\":2}")]).await.unwrap();
+    assert_eq!(
+        world.refused(vec![put("n1", Some("i2"), "{\"b\": 1.0, \"a\":2}")]).await,
+        "conflict.duplicate"
+    );
+    let stored = world.store.annotations(&world.conversation_id).await.unwrap();
+    assert_eq!(
+        stored[0],
+        StoredAnnotation {
+            subject: Some(id("i1")),
+            annotation: annotation("n1", "{\"b\": 1.0, \"a\":2}")
+        },
+        "the payload's spelling is kept"
+    );
+    assert_eq!(stored.len(), 2);
+}
+
+pub(super) async fn artifacts_are_counted(store: Store) {
+    clause!("STORE-06");
+    let world = World::new(store.clone()).await;
+    let other = World::of(store.clone(), "other", "principal-b").await;
+    let artifact = samples::artifact("art_1", b"picture");
+    let put = WriteOp::PutArtifact {
+        principal_ref: samples::PRINCIPAL.to_owned(),
+        artifact: artifact.clone(),
+    };
+    let pin = WriteOp::PinArtifact {
+        sha256: artifact.sha256,
+        owner: id("req_1"),
+        expires_at: world.now.plus_millis(1_000),
+    };
+    let unpin = WriteOp::UnpinArtifact {
+        sha256: artifact.sha256,
+        owner: id("req_1"),
+    };
+    let reference = |subject: &str| WriteOp::AddArtifactRef {
+        artifact_id: samples::id("art_1"),
+        subject: samples::id(subject),
+    };
+    assert_eq!(world.refused(vec![reference("i1")]).await, "not-found.resource");
+    world
+        .commit(vec![pin, put.clone(), reference("i1"), unpin.clone(), unpin])
+        .await
+        .unwrap();
+    world.commit(vec![put, reference("i1"), reference("i2")]).await.unwrap();
+    let stored = store.artifact(&id("art_1")).await.unwrap().unwrap();
+    assert_eq!(
+        (&stored.artifact, stored.references, stored.principal_ref.as_str()),
+        (&artifact, 2, samples::PRINCIPAL)
+    );
+    assert_eq!(
+        store.artifact_by_digest(samples::PRINCIPAL, &artifact.sha256).await.unwrap(),
+        Some(stored)
+    );
+    assert_eq!(
+        store.artifact_by_digest("principal-b", &artifact.sha256).await.unwrap(),
+        None,
+        "no sharing between principals"
+    );
+    assert_eq!(other.refused(vec![reference("b1")]).await, "not-found.resource");
+    let clash = WriteOp::PutArtifact {
+        principal_ref: "principal-b".to_owned(),
+        artifact,
+    };
+    assert_eq!(other.refused(vec![clash]).await, "conflict.duplicate");
+    assert!(store.check().await.unwrap().is_ok());
+}

@@ -1,0 +1,50 @@
+//! Checks and generators of this repository: `cargo run -p xtask -- COMMAND`.
+//!
+//! Where to start reading: [`clauses`], [`tidy`], [`docs`], [`corpus`]; [`repo`] finds files.
+
+mod clauses;
+mod corpus;
+mod docs;
+mod repo;
+mod tidy;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: cargo run -p xtask -- COMMAND
+
+  clauses [--prune]   which test shows which clause; fails on a clause that is neither shown nor listed as open
+                      (--prune: take clauses that are shown now off the list)
+  tidy                house rules
+  docs [--check]      write docs/losses.md from the feature table (--check: fail when it is stale)
+  corpus [--raise]    acceptance scripts against target/release/throughline, held to conformance/corpus-floor.tsv
+                      (--raise: write better figures to the floor)
+  full                everything: tests, lints, docs, corpus";
+
+/// Why a command failed, for a person to read.
+type Failure = String;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match arguments.as_slice() {
+        ["clauses"] => clauses::run(false),
+        ["clauses", "--prune"] => clauses::run(true),
+        ["tidy"] => tidy::run(),
+        ["docs"] => docs::run(false),
+        ["docs", "--check"] => docs::run(true),
+        ["corpus"] => corpus::run(false),
+        ["corpus", "--raise"] => corpus::run(true),
+        ["full"] => corpus::full(),
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("xtask: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
