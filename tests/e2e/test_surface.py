@@ -11,7 +11,6 @@ import keys
 import openai
 from clients import HOLDERS
 from harness import Gateway, GatewayTest
-from transcript import facts, of_texts
 
 ASK = [{"role": "user", "content": "mine"}]
 
@@ -49,25 +48,6 @@ class Surface(GatewayTest):
                     self.assertRegex(named[name], rf"^{prefix}[0-9a-hjkmnp-tv-z]{{26}}$")
                 self.assertIn(named["loss"], ("lossless", "degraded"))
                 self.assertTrue(named["cursor"])
-
-    def test_strangers_with_equal_beginnings_stay_apart(self):
-        """Two histories that begin alike are two conversations; the answer decides who goes on where."""
-        first, second = (self.gateway.chat("gpt-sim-text", ASK) for _ in range(2))
-        self.assertNotEqual(first.headers["throughline-conversation"], second.headers["throughline-conversation"])
-
-    def test_edited_history_is_a_branch_of_the_same_conversation(self):
-        holder = HOLDERS["openai"](self.gateway.url, stream=False)
-        for text in ("one", "two", "three"):
-            holder.turn("gpt-sim-text", text)
-        # system, first question, first answer, and another second question
-        answer = self.gateway.chat("claude-sim-text", [*holder.history[:3], {"role": "user", "content": "two, edited"}])
-        self.assertEqual(200, answer.status, answer)
-        journal = self.gateway.journal()
-        self.assertEqual([answer.headers["throughline-conversation"]], journal.conversations())
-        self.assertEqual(2, len(journal.branches(journal.conversations()[0])))
-        said = holder.history[2]["content"]
-        expected = of_texts(("user", "one"), ("assistant", said), ("user", "two, edited"), system=holder.transcript.system)
-        self.assertEqual(expected, facts(self.upstream_log(4)[-1]["digest"]))
 
 
 class TwoPrincipals(GatewayTest):

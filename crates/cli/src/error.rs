@@ -72,7 +72,10 @@ impl CliError {
 
     /// An error that is no fault of the input, whatever its category: exit code 1.
     pub fn other(error: UnifiedError) -> Self {
-        Self { exit: EXIT_OTHER, ..Self::from(error) }
+        Self {
+            exit: EXIT_OTHER,
+            ..Self::from(error)
+        }
     }
 
     /// The same error with a place.

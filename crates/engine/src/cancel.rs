@@ -26,11 +26,17 @@ impl Engine {
         let live = self.publishers.get(id);
         match live {
             Some(live) if !operation.state.is_terminal() => {
-                live.cancel(crate::live::CancelRequest { reason: reason.map(|r| throughline_format::error::sanitise(&r)), by_shutdown: false });
+                live.cancel(crate::live::CancelRequest {
+                    reason: reason.map(|r| throughline_format::error::sanitise(&r)),
+                    by_shutdown: false,
+                });
                 operation.cancel_requested_at = Some(self.clock.now());
                 Ok(CancelOutcome { operation, accepted: true })
             }
-            _ => Ok(CancelOutcome { operation, accepted: false }),
+            _ => Ok(CancelOutcome {
+                operation,
+                accepted: false,
+            }),
         }
     }
 
@@ -39,7 +45,10 @@ impl Engine {
         self.stopping.store(true, Ordering::SeqCst);
         let running: Vec<Arc<Live>> = self.publishers.all();
         for live in &running {
-            live.cancel(crate::live::CancelRequest { reason: None, by_shutdown: true });
+            live.cancel(crate::live::CancelRequest {
+                reason: None,
+                by_shutdown: true,
+            });
         }
         for live in running {
             let mut head = live.watch_head();

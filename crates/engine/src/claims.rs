@@ -4,7 +4,6 @@
 //! goes to nobody, unless the route declares that the client's state is the target's own; even then it is never stored.
 
 use crate::engine::Engine;
-use crate::lineage::find::Found;
 use crate::ports::Target;
 use crate::private;
 use crate::turn::Prepared;
@@ -29,20 +28,19 @@ pub(crate) struct Claims {
 }
 
 /// IDs of the items, parts and tools that a request adds.
-fn new_subjects(prepared: &Prepared, found: &Found) -> BTreeSet<UnifiedId> {
+fn new_subjects(prepared: &Prepared, new_items: &[usize]) -> BTreeSet<UnifiedId> {
     let items = &prepared.decoded.unified.conversation.items;
     let mut subjects = BTreeSet::new();
-    for item in found.place.new_items.iter().filter_map(|i| items.get(*i)) {
+    for item in new_items.iter().filter_map(|i| items.get(*i)) {
         subjects.insert(item.id.clone());
         subjects.extend(item.parts().iter().map(|part| part.part_id.clone()));
     }
     subjects
 }
 
-
 impl Engine {
     /// Decides what becomes of private payloads that the request presents.
-    pub(crate) async fn claims(&self, prepared: &Prepared, found: &Found, target: &Target) -> Result<Claims, UnifiedError> {
+    pub(crate) async fn claims(&self, prepared: &Prepared, new_items: &[usize], target: &Target) -> Result<Claims, UnifiedError> {
         let mut claims = Claims::default();
         let same_family = prepared.turn.codec.profile().family == target.codec.profile().family;
         let presented: Vec<&SideResource> = prepared.decoded.resources.iter().collect();
@@ -56,9 +54,12 @@ impl Engine {
         let known = if wanted.is_empty() {
             Vec::new()
         } else {
-            self.store.resources_by_payload_hash(&prepared.principal_ref, &wanted).await.map_err(|e| e.to_unified())?
+            self.store
+                .resources_by_payload_hash(&prepared.principal_ref, &wanted)
+                .await
+                .map_err(|e| e.to_unified())?
         };
-        let new_subjects = new_subjects(prepared, found);
+        let new_subjects = new_subjects(prepared, new_items);
         for side in presented {
             let is_new = side.subject.as_ref().is_some_and(|s| new_subjects.contains(s));
             if !private::is_provider_state(side) {

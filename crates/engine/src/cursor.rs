@@ -29,7 +29,11 @@ pub struct ResumeCursor {
 
 /// The one error of every cursor that cannot be used: it does not tell which part was wrong.
 pub fn invalid() -> UnifiedError {
-    UnifiedError::new(ErrorCategory::InvalidRequest, "cursor", "this cursor is not valid here; attach without one, or with one that this operation gave you")
+    UnifiedError::new(
+        ErrorCategory::InvalidRequest,
+        "cursor",
+        "this cursor is not valid here; attach without one, or with one that this operation gave you",
+    )
 }
 
 /// Writes a cursor.

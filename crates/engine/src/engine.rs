@@ -24,6 +24,8 @@ pub struct EngineLimits {
     pub tools_per_request: usize,
     /// Bytes of an unstreamed answer.
     pub answer_bytes: usize,
+    /// Bytes of one item of an answer; below the store's own bound, so that the operation can still end.
+    pub item_bytes: usize,
 }
 
 impl Default for EngineLimits {
@@ -35,6 +37,7 @@ impl Default for EngineLimits {
             items_per_request: 20_000,
             tools_per_request: 1_024,
             answer_bytes: 32 * 1024 * 1024,
+            item_bytes: 8 * 1024 * 1024 - 256 * 1024,
         }
     }
 }
@@ -72,7 +75,10 @@ impl Engine {
     /// # Errors
     /// When the vault cannot derive its keys.
     pub fn new(config: EngineConfig) -> Result<Arc<Self>, UnifiedError> {
-        let seed = config.vault.keyed_hash(HashPurpose::SyntheticSignature, b"synthetic-signature-key@1").map_err(|e| e.to_unified())?;
+        let seed = config
+            .vault
+            .keyed_hash(HashPurpose::SyntheticSignature, b"synthetic-signature-key@1")
+            .map_err(|e| e.to_unified())?;
         let lineage_key = config.vault.lineage_key().map_err(|e| e.to_unified())?;
         Ok(Arc::new(Self {
             store: config.store,
@@ -123,7 +129,11 @@ impl Engine {
         let live = self.publishers.get(operation_id);
         let head = self.store.last_sequence(operation_id).await.map_err(|e| e.to_unified())?;
         if after > head {
-            return Err(UnifiedError::new(ErrorCategory::Conflict, "cursor-ahead", format!("the operation has {head} events; attach after one of them")));
+            return Err(UnifiedError::new(
+                ErrorCategory::Conflict,
+                "cursor-ahead",
+                format!("the operation has {head} events; attach after one of them"),
+            ));
         }
         Ok(self.attach(operation_id.clone(), live, after))
     }
@@ -136,7 +146,13 @@ impl Engine {
     ///
     /// # Errors
     /// When the vault has no key.
-    pub fn cursor(&self, principal: &Principal, conversation_id: &UnifiedId, operation_id: &UnifiedId, after: u64) -> Result<String, UnifiedError> {
+    pub fn cursor(
+        &self,
+        principal: &Principal,
+        conversation_id: &UnifiedId,
+        operation_id: &UnifiedId,
+        after: u64,
+    ) -> Result<String, UnifiedError> {
         let meta = self.store.meta();
         let cursor = ResumeCursor {
             conversation_id: conversation_id.clone(),
@@ -154,7 +170,11 @@ impl Engine {
     /// `invalid-request.cursor`, with one text for every cause.
     pub fn read_cursor(&self, principal: &Principal, operation_id: &UnifiedId, text: &str) -> Result<u64, UnifiedError> {
         let cursor = cursor::open(&self.vault, principal, self.clock.now(), text)?;
-        if cursor.operation_id == *operation_id { Ok(cursor.after_sequence) } else { Err(cursor::invalid()) }
+        if cursor.operation_id == *operation_id {
+            Ok(cursor.after_sequence)
+        } else {
+            Err(cursor::invalid())
+        }
     }
 }
 

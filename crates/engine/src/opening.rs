@@ -16,8 +16,9 @@ use throughline_format::item::{ItemStatus, ProviderSwitchItem, SwitchReason, Uni
 use throughline_format::operation::{Cancellation, CleanupLease};
 use throughline_format::provenance::ItemOrigin;
 use throughline_format::{
-    ErrorCategory, EventBody, EventDraft, Fold, OperationState, SchemaVersion, UnifiedAttribution, UnifiedBranch, UnifiedConversation, UnifiedError, UnifiedEventV2,
-    UnifiedId, UnifiedItem, UnifiedItemBase, UnifiedItemProvenance, UnifiedLease, UnifiedOperation, fingerprint,
+    ErrorCategory, EventBody, EventDraft, Fold, OperationState, SchemaVersion, UnifiedAttribution, UnifiedBranch, UnifiedConversation,
+    UnifiedError, UnifiedEventV2, UnifiedId, UnifiedItem, UnifiedItemBase, UnifiedItemProvenance, UnifiedLease, UnifiedOperation,
+    fingerprint,
 };
 use throughline_protocols::DecodedRequest;
 use throughline_store::{LineageRow, WriteBatch, WriteOp};
@@ -41,7 +42,10 @@ pub(crate) struct Opening {
 impl Opening {
     pub(crate) fn new(engine: &Engine, prepared: &Prepared, found: &Found, target: &Target, claims: &Claims) -> Result<Self, UnifiedError> {
         let now = prepared.now;
-        let conversation_id = found.home.as_ref().map_or_else(|| engine.ids.next(IdKind::Conversation), |(c, _)| c.conversation_id.clone());
+        let conversation_id = found
+            .home
+            .as_ref()
+            .map_or_else(|| engine.ids.next(IdKind::Conversation), |(c, _)| c.conversation_id.clone());
         let shared = found.path.last();
         let branch_id = match &found.home {
             Some((_, branch)) if !found.place.forks => branch.branch_id.clone(),
@@ -82,7 +86,8 @@ impl Opening {
             cancellation: Cancellation::BestEffort,
             cancel_requested_at: None,
             idempotency_key_hash: None,
-            request_fingerprint: fingerprint(&prepared.decoded.unified).map_err(|e| UnifiedError::new(ErrorCategory::InvalidRequest, "invalid-value", e.to_string()))?,
+            request_fingerprint: fingerprint(&prepared.decoded.unified)
+                .map_err(|e| UnifiedError::new(ErrorCategory::InvalidRequest, "invalid-value", e.to_string()))?,
             result_id: None,
             error: None,
             portability: None,
@@ -92,7 +97,10 @@ impl Opening {
             updated_at: now,
             ended_at: None,
             deadline: None,
-            cleanup_lease: Some(CleanupLease { lease_id: engine.ids.next(IdKind::Lease), expires_at: now.plus_millis(LEASE_MILLIS) }),
+            cleanup_lease: Some(CleanupLease {
+                lease_id: engine.ids.next(IdKind::Lease),
+                expires_at: now.plus_millis(LEASE_MILLIS),
+            }),
             last_sequence: 0,
         };
         Ok(Self {
@@ -127,12 +135,23 @@ impl Opening {
         (Fold::new(id.clone()), events.collect())
     }
 
-    pub(crate) fn batch(&self, engine: &Engine, prepared: &Prepared, found: &Found, claims: &Claims, events: &[(UnifiedEventV2, Bytes)]) -> Result<WriteBatch, UnifiedError> {
+    pub(crate) fn batch(
+        &self,
+        engine: &Engine,
+        prepared: &Prepared,
+        found: &Found,
+        claims: &Claims,
+        events: &[(UnifiedEventV2, Bytes)],
+    ) -> Result<WriteBatch, UnifiedError> {
         let now = prepared.now;
         let mut batch = WriteBatch::new(now, self.conversation_id.clone());
         batch.ops.extend(self.new_conversation.clone().map(WriteOp::CreateConversation));
         batch.ops.extend(self.new_branch.clone().map(WriteOp::CreateBranch));
-        batch.push(WriteOp::AppendItems { branch_id: self.branch_id.clone(), expected_head: self.expected_head.clone(), items: self.new_items.clone() });
+        batch.push(WriteOp::AppendItems {
+            branch_id: self.branch_id.clone(),
+            expected_head: self.expected_head.clone(),
+            items: self.new_items.clone(),
+        });
         batch.push(WriteOp::PutOperation(self.operation.clone()));
         if let Some(lease) = &self.operation.cleanup_lease {
             batch.push(WriteOp::AcquireLease(UnifiedLease {
@@ -143,14 +162,24 @@ impl Opening {
                 expires_at: lease.expires_at,
             }));
         }
-        batch.push(WriteOp::AppendEvents { operation_id: self.operation.operation_id.clone(), first_sequence: 1, events: events.iter().map(|(_, bytes)| bytes.clone()).collect() });
+        batch.push(WriteOp::AppendEvents {
+            operation_id: self.operation.operation_id.clone(),
+            first_sequence: 1,
+            events: events.iter().map(|(_, bytes)| bytes.clone()).collect(),
+        });
         let inbound = prepared.turn.codec.profile().family;
         for (side, owned_by_target) in &claims.stored {
             let owner = match (&self.operation.owner, owned_by_target) {
                 (Some(owner), true) => owner.clone(),
                 _ => private::client_owner(inbound.clone()),
             };
-            batch.push(WriteOp::PutResource(Box::new(private::seal(&engine.vault, side, &self.conversation_id, &owner, now)?)));
+            batch.push(WriteOp::PutResource(Box::new(private::seal(
+                &engine.vault,
+                side,
+                &self.conversation_id,
+                &owner,
+                now,
+            )?)));
         }
         let items = &prepared.decoded.unified.conversation.items;
         let rows: Vec<LineageRow> = found
@@ -188,9 +217,24 @@ impl Opening {
 }
 
 /// The items that the request adds, as the journal keeps them.
-fn new_items(prepared: &Prepared, found: &Found, target: &Target, claims: &Claims, conversation_id: &UnifiedId, branch_id: &UnifiedId) -> Vec<UnifiedItem> {
+fn new_items(
+    prepared: &Prepared,
+    found: &Found,
+    target: &Target,
+    claims: &Claims,
+    conversation_id: &UnifiedId,
+    branch_id: &UnifiedId,
+) -> Vec<UnifiedItem> {
     let asked = &prepared.decoded.unified.conversation.items;
-    let calls: Vec<&str> = found.path.iter().chain(asked).filter(|i| matches!(i.body, UnifiedItemBody::ToolCall(_))).filter_map(UnifiedItem::call_id).collect();
+    let new_calls = |i: &&UnifiedItem| matches!(i.body, UnifiedItemBody::ToolCall(_));
+    let added: Vec<&str> = found
+        .place
+        .new_items
+        .iter()
+        .filter_map(|i| asked.get(*i))
+        .filter(new_calls)
+        .filter_map(UnifiedItem::call_id)
+        .collect();
     let mut items = Vec::new();
     items.extend(switch_item(prepared, found, target));
     for item in found.place.new_items.iter().filter_map(|i| asked.get(*i)) {
@@ -202,10 +246,9 @@ fn new_items(prepared: &Prepared, found: &Found, target: &Target, claims: &Claim
             !claims.dropped.contains(&reference.resource_id)
         });
         if let UnifiedItemBody::ToolResult(result) = &mut item.body
-            && !calls.contains(&result.call_id.as_str())
-            && let Some(original) = calls.iter().find(|call| prepared.turn.codec.wire_call_id(call) == Cow::Borrowed(result.call_id.as_str()))
+            && !added.contains(&result.call_id.as_str())
         {
-            result.call_id = (*original).to_owned();
+            result.call_id = original_call(prepared, found, &result.call_id);
         }
         items.push(item);
     }
@@ -218,6 +261,24 @@ fn new_items(prepared: &Prepared, found: &Found, target: &Target, claims: &Claim
         item.base.parent_id = parent.replace(item.base.id.clone());
     }
     items
+}
+
+/// The journal's ID of the call that a result names: by the call's place in the shared history, else by the ID itself,
+/// else by what the client's wire makes of a stored one. The newest call counts: some providers use an ID again.
+fn original_call(prepared: &Prepared, found: &Found, asked: &str) -> String {
+    if let Some(known) = found.calls.known(asked) {
+        return known.to_owned();
+    }
+    let stored = || {
+        found
+            .path
+            .iter()
+            .rev()
+            .filter(|i| matches!(i.body, UnifiedItemBody::ToolCall(_)))
+            .filter_map(UnifiedItem::call_id)
+    };
+    let renamed = stored().find(|call| prepared.turn.codec.wire_call_id(call) == Cow::Borrowed(asked));
+    stored().find(|call| *call == asked).or(renamed).unwrap_or(asked).to_owned()
 }
 
 /// An item that tells of a change of provider, when the last answer came from another one.
@@ -240,13 +301,20 @@ fn switch_item(prepared: &Prepared, found: &Found, target: &Target) -> Option<Un
             role: None,
             visibility: Visibility::Client,
             status: ItemStatus::Completed,
-            provenance: UnifiedItemProvenance { operation_id: Some(prepared.operation_id.clone()), ..UnifiedItemProvenance::of(ItemOrigin::Engine) },
+            provenance: UnifiedItemProvenance {
+                operation_id: Some(prepared.operation_id.clone()),
+                ..UnifiedItemProvenance::of(ItemOrigin::Engine)
+            },
             cache: None,
             provider_data: None,
         },
         body: UnifiedItemBody::ProviderSwitch(ProviderSwitchItem {
             from: Some(last.provenance.attribution.clone()),
-            to: UnifiedAttribution { provider: None, model_provider: target.model_provider.clone(), model: Some(target.model.clone()) },
+            to: UnifiedAttribution {
+                provider: None,
+                model_provider: target.model_provider.clone(),
+                model: Some(target.model.clone()),
+            },
             from_profile: Some(from_profile),
             to_profile,
             reason: SwitchReason::Client,

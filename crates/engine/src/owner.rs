@@ -22,5 +22,8 @@ pub fn model_family(model: &str) -> Option<String> {
         ("minimax-", "minimax"),
     ];
     let lower = bare.to_ascii_lowercase();
-    known.iter().find(|(prefix, _)| lower.starts_with(prefix)).map(|(_, family)| (*family).to_owned())
+    known
+        .iter()
+        .find(|(prefix, _)| lower.starts_with(prefix))
+        .map(|(_, family)| (*family).to_owned())
 }

@@ -25,6 +25,9 @@ impl Principal {
     /// # Errors
     /// When the vault cannot hash.
     pub fn reference(&self, vault: &Vault) -> Result<String, UnifiedError> {
-        vault.keyed_hash(HashPurpose::Principal, self.id.as_bytes()).map(|hash| hash.to_hex()).map_err(|e| e.to_unified())
+        vault
+            .keyed_hash(HashPurpose::Principal, self.id.as_bytes())
+            .map(|hash| hash.to_hex())
+            .map_err(|e| e.to_unified())
     }
 }

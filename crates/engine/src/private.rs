@@ -6,7 +6,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use throughline_format::item::UnifiedItemBody;
 use throughline_format::resource::{Issuer, ResourceStatus, ResourceType};
-use throughline_format::{PartBody, ProtocolFamily, Timestamp, UnifiedError, UnifiedId, UnifiedItem, UnifiedProtocolProfile, UnifiedProviderDataRef, UnifiedResourceOwner};
+use throughline_format::{
+    PartBody, ProtocolFamily, Timestamp, UnifiedError, UnifiedId, UnifiedItem, UnifiedProtocolProfile, UnifiedProviderDataRef,
+    UnifiedResourceOwner,
+};
 use throughline_protocols::{PrivateState, SideResource};
 use throughline_store::{HashPurpose, SealContext, SealedResource, UnifiedStateStore, Vault, owner_fingerprint};
 
@@ -19,11 +22,20 @@ pub(crate) struct OwnedState {
 
 impl OwnedState {
     /// Opens every resource of the conversation whose owner is compatible with `owner` and that a provider issued.
-    pub(crate) async fn load(store: &dyn UnifiedStateStore, vault: &Vault, conversation_id: &UnifiedId, owner: &UnifiedResourceOwner) -> Result<Self, UnifiedError> {
+    pub(crate) async fn load(
+        store: &dyn UnifiedStateStore,
+        vault: &Vault,
+        conversation_id: &UnifiedId,
+        owner: &UnifiedResourceOwner,
+    ) -> Result<Self, UnifiedError> {
         let mut state = Self::default();
         for resource in store.resources(conversation_id, None).await.map_err(|e| e.to_unified())? {
             if is_released(&resource, owner) {
-                let context = SealContext::resource(resource.resource_id.clone(), resource.conversation_id.clone(), resource.owner_fingerprint);
+                let context = SealContext::resource(
+                    resource.resource_id.clone(),
+                    resource.conversation_id.clone(),
+                    resource.owner_fingerprint,
+                );
                 let payload = vault.open(&context, &resource.sealed).map_err(|e| e.to_unified())?;
                 state.payloads.insert(resource.resource_id, Bytes::copy_from_slice(&payload));
             }
@@ -53,7 +65,9 @@ impl PrivateState for OwnedState {
 
 /// Whether a stored resource may be shown to an owner: exact scope, issued by the provider, still usable.
 pub(crate) fn is_released(resource: &SealedResource, owner: &UnifiedResourceOwner) -> bool {
-    resource.issuer == Issuer::Provider && resource.status == ResourceStatus::Active && resource.owner.is_compatible(owner, &resource.resource_type)
+    resource.issuer == Issuer::Provider
+        && resource.status == ResourceStatus::Active
+        && resource.owner.is_compatible(owner, &resource.resource_type)
 }
 
 /// What the requesting client may see of its own answer: state of its own protocol, which it must be able to send back.
@@ -86,7 +100,13 @@ pub(crate) fn client_owner(family: ProtocolFamily) -> UnifiedResourceOwner {
 }
 
 /// Seals a payload for its owner.
-pub(crate) fn seal(vault: &Vault, side: &SideResource, conversation_id: &UnifiedId, owner: &UnifiedResourceOwner, now: Timestamp) -> Result<SealedResource, UnifiedError> {
+pub(crate) fn seal(
+    vault: &Vault,
+    side: &SideResource,
+    conversation_id: &UnifiedId,
+    owner: &UnifiedResourceOwner,
+    now: Timestamp,
+) -> Result<SealedResource, UnifiedError> {
     let fingerprint = owner_fingerprint(owner).map_err(|e| e.to_unified())?;
     let context = SealContext::resource(side.resource_id.clone(), conversation_id.clone(), fingerprint);
     Ok(SealedResource {

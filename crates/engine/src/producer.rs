@@ -5,18 +5,22 @@
 
 use crate::engine::Engine;
 use crate::lineage::chain::Link;
+use crate::lineage::issued;
 use crate::live::{CancelRequest, Live};
 use crate::ports::{Target, UpstreamCall, UpstreamReply};
 use crate::private;
-use crate::terminal::{self, Ending};
 use crate::projector::{Outgoing, Projector};
+use crate::terminal::{self, Ending};
 use bytes::Bytes;
 use futures_util::{FutureExt as _, StreamExt as _};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use throughline_format::item::{InterruptionCause, UnifiedItemBody};
-use throughline_format::{ErrorCategory, EventBody, EventDraft, Fold, UnifiedError, UnifiedEventV2, UnifiedId, UnifiedItem, UnifiedOperation};
+use throughline_format::{
+    ErrorCategory, EventBody, EventDraft, Fold, Sha256, UnifiedError, UnifiedEventV2, UnifiedId, UnifiedItem, UnifiedOperation,
+};
 use throughline_protocols::{DecodeContext, Decoded, EncodeContext, StreamDecoder};
-use throughline_store::{WriteBatch, WriteOp, owner_fingerprint};
+use throughline_store::{IssuedId, WriteBatch, WriteOp, owner_fingerprint};
 use tokio::sync::watch;
 
 /// Most bytes of chunks that one commit takes.
@@ -57,6 +61,10 @@ pub(crate) struct Producer {
     pub(crate) first: Option<Outgoing>,
     pub(crate) encode: EncodeContext,
     pub(crate) link: Link,
+    /// Bytes that each item of the answer has taken so far.
+    pub(crate) item_bytes: BTreeMap<UnifiedId, usize>,
+    /// Hashes of private payloads that the client got with this answer.
+    pub(crate) issued_states: Vec<Sha256>,
 }
 
 /// Why the loop over the answer ended without a terminal event of its own.
@@ -67,7 +75,11 @@ enum Stop {
 
 impl Producer {
     pub(crate) async fn run(mut self) {
-        let closing = CloseOnDrop { engine: Arc::clone(&self.engine), live: Arc::clone(&self.live), operation_id: self.operation.operation_id.clone() };
+        let closing = CloseOnDrop {
+            engine: Arc::clone(&self.engine),
+            live: Arc::clone(&self.live),
+            operation_id: self.operation.operation_id.clone(),
+        };
         let mut cancel = self.live.watch_cancel();
         if let Err(stop) = self.drive(&mut cancel).await
             && let Err(error) = self.end(stop).await
@@ -90,12 +102,20 @@ impl Producer {
                 e.field_path = None;
                 Stop::Failed(e)
             })?;
-            return self.commit(decoded, &target, reply.provider_request_id.as_deref()).await.map(|_| ()).map_err(Stop::Failed);
+            return self
+                .commit(decoded, &target, reply.provider_request_id.as_deref())
+                .await
+                .map(|_| ())
+                .map_err(Stop::Failed);
         }
         let mut decoder = target.codec.stream_decoder(&context);
         loop {
             let decoded = self.gather(&mut reply, decoder.as_mut(), cancel).await?;
-            if self.commit(decoded, &target, reply.provider_request_id.as_deref()).await.map_err(Stop::Failed)? {
+            if self
+                .commit(decoded, &target, reply.provider_request_id.as_deref())
+                .await
+                .map_err(Stop::Failed)?
+            {
                 return Ok(());
             }
         }
@@ -139,7 +159,11 @@ impl Producer {
                 Err(error) => return Err(Stop::Failed(error)),
             }
         }
-        Err(Stop::Failed(UnifiedError::new(ErrorCategory::Unsupported, "projection", "no target of the route can do what the request requires")))
+        Err(Stop::Failed(UnifiedError::new(
+            ErrorCategory::Unsupported,
+            "projection",
+            "no target of the route can do what the request requires",
+        )))
     }
 
     fn decode_context(&self, target: &Target) -> Result<DecodeContext, Stop> {
@@ -172,14 +196,25 @@ impl Producer {
             match chunk {
                 None => return Ok(body),
                 Some(Ok(bytes)) if body.len() + bytes.len() <= self.engine.limits.answer_bytes => body.extend_from_slice(&bytes),
-                Some(Ok(_)) => return Err(Stop::Failed(UnifiedError::new(ErrorCategory::Limit, "answer", "the provider's answer is larger than this gateway takes"))),
+                Some(Ok(_)) => {
+                    return Err(Stop::Failed(UnifiedError::new(
+                        ErrorCategory::Limit,
+                        "answer",
+                        "the provider's answer is larger than this gateway takes",
+                    )));
+                }
                 Some(Err(error)) => return Err(Stop::Failed(interrupted(error))),
             }
         }
     }
 
     /// Waits for one chunk and takes what else has arrived already.
-    async fn gather(&self, reply: &mut UpstreamReply, decoder: &mut dyn StreamDecoder, cancel: &mut watch::Receiver<Option<CancelRequest>>) -> Result<Decoded, Stop> {
+    async fn gather(
+        &self,
+        reply: &mut UpstreamReply,
+        decoder: &mut dyn StreamDecoder,
+        cancel: &mut watch::Receiver<Option<CancelRequest>>,
+    ) -> Result<Decoded, Stop> {
         let mut decoded = Decoded::default();
         let mut taken = 0;
         let mut chunk = tokio::select! {
@@ -236,9 +271,18 @@ impl Producer {
         let mut batch = WriteBatch::new(now, self.operation.conversation_id.clone());
         let discloses = target.codec.profile().family == self.projector.prepared.turn.codec.profile().family;
         for side in &decoded.resources {
-            batch.push(WriteOp::PutResource(Box::new(private::seal(&self.engine.vault, side, &self.operation.conversation_id, &target.owner, now)?)));
+            batch.push(WriteOp::PutResource(Box::new(private::seal(
+                &self.engine.vault,
+                side,
+                &self.operation.conversation_id,
+                &target.owner,
+                now,
+            )?)));
             if discloses {
                 let payload = Bytes::copy_from_slice(&side.payload);
+                if private::is_provider_state(side) {
+                    self.issued_states.push(issued::hash(&self.engine.vault, &payload)?);
+                }
                 if side.subject.is_none() {
                     self.live.disclose_root(side.schema.clone(), payload.clone());
                 }
@@ -254,7 +298,11 @@ impl Producer {
                 }
                 let first_sequence = events.first().map_or(0, |(sequence, _)| *sequence);
                 if !events.is_empty() {
-                    batch.push(WriteOp::AppendEvents { operation_id: self.operation.operation_id.clone(), first_sequence, events: events.iter().map(|(_, b)| b.clone()).collect() });
+                    batch.push(WriteOp::AppendEvents {
+                        operation_id: self.operation.operation_id.clone(),
+                        first_sequence,
+                        events: events.iter().map(|(_, b)| b.clone()).collect(),
+                    });
                 }
                 terminal::persist(&self.engine, batch).await.map_err(|e| e.to_unified())?;
                 self.live.publish(events);
@@ -279,11 +327,17 @@ impl Producer {
     async fn end(&mut self, stop: Stop) -> Result<(), UnifiedError> {
         let ending = match stop {
             Stop::Cancelled(request) if request.by_shutdown => Ending::interrupted(
-                UnifiedError::new(ErrorCategory::Interrupted, "shutdown", "the gateway was stopped while the answer was on its way"),
+                UnifiedError::new(
+                    ErrorCategory::Interrupted,
+                    "shutdown",
+                    "the gateway was stopped while the answer was on its way",
+                ),
                 InterruptionCause::ProcessRestart,
             ),
             Stop::Cancelled(request) => Ending::Cancelled { reason: request.reason },
-            Stop::Failed(error) if error.category == ErrorCategory::Interrupted => Ending::interrupted(error, InterruptionCause::ConnectionLost),
+            Stop::Failed(error) if error.category == ErrorCategory::Interrupted => {
+                Ending::interrupted(error, InterruptionCause::ConnectionLost)
+            }
             Stop::Failed(error) => Ending::Failed { error },
         };
         let events = self.stamp(self.closing_drafts(ending))?;
@@ -319,20 +373,79 @@ impl Producer {
                 tracing::error!(operation = %self.operation.operation_id, error = %e, "a decoder broke the event grammar");
                 UnifiedError::new(ErrorCategory::Internal, "event-grammar", e.to_string())
             })?;
-            events.push((event.sequence, to_bytes(&event)?));
+            let bytes = to_bytes(&event)?;
+            self.weigh(&event, bytes.len())?;
+            events.push((event.sequence, bytes));
         }
         Ok(events)
     }
 
+    /// Refuses what would make an item larger than the journal takes, while there is still room to end the operation.
+    fn weigh(&mut self, event: &UnifiedEventV2, event_bytes: usize) -> Result<(), UnifiedError> {
+        let Some(item_id) = &event.item_id else { return Ok(()) };
+        let added = match &event.body {
+            EventBody::TextDelta(d) | EventBody::ReasoningDelta(d) => written_bytes(&d.text),
+            EventBody::ToolArgumentsDelta(d) => written_bytes(&d.text),
+            _ => event_bytes,
+        };
+        let total = self.item_bytes.entry(item_id.clone()).or_default();
+        *total += added;
+        if *total > self.engine.limits.item_bytes {
+            let limit = self.engine.limits.item_bytes;
+            return Err(UnifiedError::new(
+                ErrorCategory::Limit,
+                "item",
+                format!("an item of the answer is larger than {limit} bytes; what came before is kept"),
+            ));
+        }
+        Ok(())
+    }
+
     /// Commits the end: events, items, result, operation, lineage and lease in one transaction; then publishes.
     async fn finish(&mut self, batch: WriteBatch, events: Vec<(u64, Bytes)>) -> Result<(), UnifiedError> {
+        let mut batch = batch;
+        let issued = self.issued_ids()?;
+        if !issued.is_empty() {
+            batch.push(WriteOp::PutIssuedIds(issued));
+        }
         let rows = self.lineage_rows();
         let mut ended = self.operation.clone();
-        let batch = terminal::batch(batch, &mut ended, &self.fold, &events, rows, self.projector.prepared.request_id.clone())?;
+        let batch = terminal::batch(
+            batch,
+            &mut ended,
+            &self.fold,
+            &events,
+            rows,
+            self.projector.prepared.request_id.clone(),
+        )?;
         terminal::commit(&self.engine, batch, &ended, &self.seat.branch_id).await?;
         self.operation = ended;
         self.live.publish(events);
         Ok(())
+    }
+
+    /// What this answer issued to the client: its call IDs and the private payloads that went with it.
+    fn issued_ids(&self) -> Result<Vec<IssuedId>, UnifiedError> {
+        let codec = self.projector.prepared.turn.codec.as_ref();
+        let items = self.fold.items();
+        let calls = items
+            .iter()
+            .filter(|i| matches!(i.body, UnifiedItemBody::ToolCall(_)))
+            .filter_map(|i| i.call_id().map(|call| (i, call)));
+        let mut hashes: BTreeMap<Sha256, &UnifiedItem> = BTreeMap::new();
+        for (item, call) in calls {
+            hashes.insert(issued::of_call(&self.engine.vault, codec, call)?, item);
+        }
+        hashes.extend(self.issued_states.iter().filter_map(|hash| items.last().map(|item| (*hash, item))));
+        let row = |(id_hash, item): (Sha256, &UnifiedItem)| IssuedId {
+            principal_ref: self.operation.principal_ref.clone(),
+            id_hash,
+            conversation_id: self.operation.conversation_id.clone(),
+            branch_id: self.operation.source_branch_id.clone(),
+            item_id: item.id.clone(),
+            created_at: self.engine.clock.now(),
+        };
+        Ok(hashes.into_iter().map(row).collect())
     }
 
     /// Evidence of what the client got: the answer as its own codec says it, decoded again by that codec.
@@ -340,18 +453,36 @@ impl Producer {
         let codec = self.projector.prepared.turn.codec.as_ref();
         let result = self.fold.result();
         let as_delivered = codec.encode_response(&result, &self.encode).ok().and_then(|encoded| {
-            let context = DecodeContext { synthetic: self.engine.synthetic.clone(), ..DecodeContext::offline() };
+            let context = DecodeContext {
+                synthetic: self.engine.synthetic.clone(),
+                ..DecodeContext::offline()
+            };
             let decoded = codec.decode_response(encoded.body.as_bytes(), &context).ok()?;
             let mut offline = throughline_protocols::offline::OfflineFold::new();
             offline.push(decoded).ok()?;
             Some(offline.fold.items().to_vec())
         });
-        terminal::evidence(&self.operation, self.link, &as_delivered.unwrap_or_else(|| result.output.clone()), &result.output, self.engine.clock.now())
+        terminal::evidence(
+            &self.operation,
+            self.link,
+            &as_delivered.unwrap_or_else(|| result.output.clone()),
+            &result.output,
+            self.engine.clock.now(),
+        )
     }
 }
 
 fn to_bytes(event: &UnifiedEventV2) -> Result<Bytes, UnifiedError> {
-    serde_json::to_vec(event).map(Bytes::from).map_err(|e| UnifiedError::new(ErrorCategory::Internal, "event", e.to_string()))
+    serde_json::to_vec(event)
+        .map(Bytes::from)
+        .map_err(|e| UnifiedError::new(ErrorCategory::Internal, "event", e.to_string()))
+}
+
+/// Bytes of a text as JSON writes it.
+fn written_bytes(text: &str) -> usize {
+    text.len()
+        + text.bytes().filter(|b| matches!(b, b'"' | b'\\' | b'\n' | b'\r' | b'\t')).count()
+        + 5 * text.bytes().filter(u8::is_ascii_control).count()
 }
 
 /// Joins neighbouring deltas of the same text up to a bound; drops heartbeats, which are never stored.
@@ -381,14 +512,21 @@ fn delta_bytes(draft: &EventDraft) -> usize {
 /// An error of a connection that had begun to answer is an interruption.
 fn interrupted(error: UnifiedError) -> UnifiedError {
     if matches!(error.category, ErrorCategory::Network | ErrorCategory::Timeout) {
-        return UnifiedError::new(ErrorCategory::Interrupted, "connection", "the provider's connection broke before the answer was complete");
+        return UnifiedError::new(
+            ErrorCategory::Interrupted,
+            "connection",
+            "the provider's connection broke before the answer was complete",
+        );
     }
     error
 }
 
 /// Resolves when somebody asks to cancel.
 async fn cancelled(cancel: &mut watch::Receiver<Option<CancelRequest>>) -> CancelRequest {
-    let request = cancel.wait_for(Option::is_some).await.map(|request| request.clone().unwrap_or_default());
+    let request = cancel
+        .wait_for(Option::is_some)
+        .await
+        .map(|request| request.clone().unwrap_or_default());
     match request {
         Ok(request) => request,
         // The sender lives as long as the producer holds its `Live`.
@@ -398,7 +536,11 @@ async fn cancelled(cancel: &mut watch::Receiver<Option<CancelRequest>>) -> Cance
 
 /// Calls that have no result among the items.
 pub(crate) fn open_calls(items: &[UnifiedItem]) -> Vec<String> {
-    let answered: Vec<&str> = items.iter().filter(|i| matches!(i.body, UnifiedItemBody::ToolResult(_) | UnifiedItemBody::ServerToolResult(_))).filter_map(UnifiedItem::call_id).collect();
+    let answered: Vec<&str> = items
+        .iter()
+        .filter(|i| matches!(i.body, UnifiedItemBody::ToolResult(_) | UnifiedItemBody::ServerToolResult(_)))
+        .filter_map(UnifiedItem::call_id)
+        .collect();
     items
         .iter()
         .filter(|i| matches!(i.body, UnifiedItemBody::ToolCall(_) | UnifiedItemBody::ServerToolCall(_)))

@@ -1,8 +1,6 @@
 //! The body for one target: the client's own bytes where that is safe, else a projection of the branch.
 
-use crate::claims::Claims;
 use crate::engine::Engine;
-use crate::lineage::find::Found;
 use crate::ports::Target;
 use crate::private::OwnedState;
 use crate::splice;
@@ -11,7 +9,7 @@ use bytes::Bytes;
 use std::borrow::Cow;
 use std::sync::Arc;
 use throughline_format::provenance::ItemOrigin;
-use throughline_format::{UnifiedConversationInput, UnifiedItemBody, UnifiedError, UnifiedId, UnifiedItem, UnifiedLossReport};
+use throughline_format::{UnifiedConversationInput, UnifiedError, UnifiedId, UnifiedItem, UnifiedItemBody, UnifiedLossReport};
 use throughline_protocols::EncodeContext;
 use throughline_protocols::strength::set_strength;
 
@@ -39,7 +37,8 @@ impl Projector {
             set_strength(&mut request, *feature, *requirement);
         }
         let mut state = OwnedState::load(engine.store.as_ref(), &engine.vault, &self.conversation_id, &target.owner).await?;
-        let claims = self.claims_for(engine, target).await?;
+        // A fallback has another owner than the first target, so what was presented is judged for each target anew.
+        let claims = engine.claims(prepared, &[], target).await?;
         claims.lent.iter().for_each(|side| state.lend(side));
         if !claims.foreign
             && !self.is_delta
@@ -48,7 +47,11 @@ impl Projector {
             && self.body_tells_all(target)
             && let Some(body) = splice::with_model(&prepared.turn.body, &target.model)
         {
-            return Ok(Outgoing { body, loss: UnifiedLossReport::default(), stream: prepared.decoded.stream });
+            return Ok(Outgoing {
+                body,
+                loss: UnifiedLossReport::default(),
+                stream: prepared.decoded.stream,
+            });
         }
         request.conversation = UnifiedConversationInput::complete(self.history.clone());
         let context = EncodeContext {
@@ -56,38 +59,40 @@ impl Projector {
             private: Arc::new(state),
             synthetic: engine.synthetic.clone(),
             stream: prepared.decoded.stream,
-            stream_usage: true,
+            ask_for_usage: true,
             dialect: target.dialect.clone(),
             created_at: prepared.now,
             ..EncodeContext::plain(target.capabilities.clone())
         };
         let encoded = target.codec.encode_request(&request, &context)?;
-        Ok(Outgoing { body: encoded.body.into(), loss: encoded.loss, stream: prepared.decoded.stream })
-    }
-
-    /// Presented payloads as this target may use them; a fallback has another owner than the first target.
-    async fn claims_for(&self, engine: &Engine, target: &Target) -> Result<Claims, UnifiedError> {
-        let nothing_new = Found {
-            home: None,
-            path: Vec::new(),
-            place: crate::lineage::place::Place { shared_through: None, new_items: Vec::new(), forks: false },
-            is_delta: false,
-            link: crate::lineage::chain::Link { hash: throughline_format::Sha256::of(b""), ordinal: 0 },
-            user_links: Vec::new(),
-        };
-        engine.claims(&self.prepared, &nothing_new, target).await
+        Ok(Outgoing {
+            body: encoded.body.into(),
+            loss: encoded.loss,
+            stream: prepared.decoded.stream,
+        })
     }
 
     /// Whether every call ID of the request may stand on the target's wire as it is.
     fn calls_are_legal(&self, target: &Target) -> bool {
-        self.prepared.decoded.unified.conversation.items.iter().filter_map(UnifiedItem::call_id).all(|id| target.codec.wire_call_id(id) == Cow::Borrowed(id))
+        self.prepared
+            .decoded
+            .unified
+            .conversation
+            .items
+            .iter()
+            .filter_map(UnifiedItem::call_id)
+            .all(|id| target.codec.wire_call_id(id) == Cow::Borrowed(id))
     }
 
     /// Whether the client's own body says everything that the branch could tell this target: no turn of another provider,
     /// and no reasoning that the client's copy lacks and a dialect may demand back.
     fn body_tells_all(&self, target: &Target) -> bool {
         let family = target.codec.profile().family;
-        let only_own = self.history.iter().filter(|i| i.provenance.origin == ItemOrigin::Provider).all(|i| i.provenance.profile.as_ref().is_some_and(|p| p.family == family));
+        let only_own = self
+            .history
+            .iter()
+            .filter(|i| i.provenance.origin == ItemOrigin::Provider)
+            .all(|i| i.provenance.profile.as_ref().is_some_and(|p| p.family == family));
         let reasoning = |items: &[UnifiedItem]| items.iter().filter(|i| matches!(i.body, UnifiedItemBody::Reasoning(_))).count();
         let complete = target.dialect.is_none() || reasoning(&self.history) <= reasoning(&self.prepared.decoded.unified.conversation.items);
         only_own && complete

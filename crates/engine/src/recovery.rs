@@ -11,7 +11,9 @@ use bytes::Bytes;
 use std::sync::Arc;
 use throughline_format::item::InterruptionCause;
 use throughline_format::json::decode::decode_unscanned;
-use throughline_format::{ErrorCategory, EventBody, Fold, OperationState, UnifiedError, UnifiedEventV2, UnifiedId, UnifiedItem, UnifiedOperation};
+use throughline_format::{
+    ErrorCategory, EventBody, Fold, OperationState, UnifiedError, UnifiedEventV2, UnifiedId, UnifiedItem, UnifiedOperation,
+};
 use throughline_store::{EventRange, ItemPage, OperationFilter, WriteBatch};
 
 /// What recovery did.
@@ -64,8 +66,17 @@ impl Engine {
     async fn interrupt(&self, mut operation: UnifiedOperation) -> Result<(), UnifiedError> {
         let mut fold = self.fold_committed(&operation.operation_id).await?;
         let now = self.clock.now();
-        let error = UnifiedError::new(ErrorCategory::Interrupted, "process-restart", "the gateway was stopped while the answer was on its way; ask again to go on");
-        let drafts = terminal::drafts(Ending::interrupted(error, InterruptionCause::ProcessRestart), &fold, &operation.operation_id, now);
+        let error = UnifiedError::new(
+            ErrorCategory::Interrupted,
+            "process-restart",
+            "the gateway was stopped while the answer was on its way; ask again to go on",
+        );
+        let drafts = terminal::drafts(
+            Ending::interrupted(error, InterruptionCause::ProcessRestart),
+            &fold,
+            &operation.operation_id,
+            now,
+        );
         let mut seat = self.seat_after(&operation, &fold, 0).await?;
         let mut events: Vec<(u64, Bytes)> = Vec::new();
         for mut draft in drafts {
@@ -79,7 +90,8 @@ impl Engine {
                 _ => {}
             }
             let event = draft.stamp(&operation.operation_id, fold.last_sequence() + 1, now);
-            fold.push(&event).map_err(|e| UnifiedError::new(ErrorCategory::Internal, "event-grammar", e.to_string()))?;
+            fold.push(&event)
+                .map_err(|e| UnifiedError::new(ErrorCategory::Internal, "event-grammar", e.to_string()))?;
             let bytes = serde_json::to_vec(&event).map_err(|e| UnifiedError::new(ErrorCategory::Internal, "event", e.to_string()))?;
             events.push((event.sequence, bytes.into()));
         }
@@ -98,15 +110,26 @@ impl Engine {
     pub(crate) async fn fold_committed(&self, operation_id: &UnifiedId) -> Result<Fold, UnifiedError> {
         let mut fold = Fold::new(operation_id.clone());
         loop {
-            let range = EventRange { after: fold.last_sequence(), through: u64::from(u32::MAX), max_events: 1_000, max_bytes: 8 * 1024 * 1024 };
+            let range = EventRange {
+                after: fold.last_sequence(),
+                through: u64::from(u32::MAX),
+                max_events: 1_000,
+                max_bytes: 8 * 1024 * 1024,
+            };
             let events = self.store.events_after(operation_id, range).await.map_err(|e| e.to_unified())?;
             if events.is_empty() {
                 return Ok(fold);
             }
             for stored in events {
-                let event: UnifiedEventV2 = decode_unscanned(&stored.bytes)
-                    .map_err(|_| UnifiedError::new(ErrorCategory::Storage, "corrupt", format!("event {} cannot be read", stored.sequence)))?;
-                fold.push(&event).map_err(|e| UnifiedError::new(ErrorCategory::Storage, "corrupt", e.to_string()))?;
+                let event: UnifiedEventV2 = decode_unscanned(&stored.bytes).map_err(|_| {
+                    UnifiedError::new(
+                        ErrorCategory::Storage,
+                        "corrupt",
+                        format!("event {} cannot be read", stored.sequence),
+                    )
+                })?;
+                fold.push(&event)
+                    .map_err(|e| UnifiedError::new(ErrorCategory::Storage, "corrupt", e.to_string()))?;
             }
         }
     }
@@ -120,7 +143,11 @@ impl Engine {
             branch_id: operation.source_branch_id.clone(),
             first_item,
             next_sequence: head + fold.items().len() as u64 + 1,
-            last_item: fold.items().last().map(|i| i.id.clone()).or_else(|| operation.input_item_ids.last().cloned()),
+            last_item: fold
+                .items()
+                .last()
+                .map(|i| i.id.clone())
+                .or_else(|| operation.input_item_ids.last().cloned()),
         })
     }
 
@@ -128,15 +155,26 @@ impl Engine {
     async fn link_before(&self, operation: &UnifiedOperation) -> Result<Option<Link>, UnifiedError> {
         let mut path: Vec<UnifiedItem> = Vec::new();
         loop {
-            let page = ItemPage { after_sequence: path.last().map_or(0, |i| i.sequence), limit: 1_000, ..ItemPage::default() };
-            let items = self.store.branch_items(&operation.source_branch_id, page).await.map_err(|e| e.to_unified())?;
+            let page = ItemPage {
+                after_sequence: path.last().map_or(0, |i| i.sequence),
+                limit: 1_000,
+                ..ItemPage::default()
+            };
+            let items = self
+                .store
+                .branch_items(&operation.source_branch_id, page)
+                .await
+                .map_err(|e| e.to_unified())?;
             let full = items.len() == 1_000;
             path.extend(items);
             if !full {
                 break;
             }
         }
-        let end = operation.input_item_ids.last().and_then(|last| path.iter().position(|i| i.id == *last));
+        let end = operation
+            .input_item_ids
+            .last()
+            .and_then(|last| path.iter().position(|i| i.id == *last));
         let root = Link::root(self.lineage_key.as_slice(), &operation.principal_ref);
         Ok(end.map(|end| {
             path.truncate(end + 1);

@@ -35,7 +35,10 @@ mod tests {
     fn only_the_model_changes() {
         let body = Bytes::from_static(b"{ \"x\": {\"model\":\"inner\"}, \"model\" : \"fast\", \"n\":1.0 }");
         let spliced = with_model(&body, "gpt-5.4-mini").unwrap();
-        assert_eq!(spliced, &b"{ \"x\": {\"model\":\"inner\"}, \"model\" : \"gpt-5.4-mini\", \"n\":1.0 }"[..]);
+        assert_eq!(
+            spliced,
+            &b"{ \"x\": {\"model\":\"inner\"}, \"model\" : \"gpt-5.4-mini\", \"n\":1.0 }"[..]
+        );
         assert_eq!(with_model(&body, "fast").unwrap(), body);
         assert!(with_model(&Bytes::from_static(b"[]"), "m").is_none());
     }

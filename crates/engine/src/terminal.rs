@@ -11,8 +11,8 @@ use throughline_format::event::{ErrorEvent, ItemCompleted, OperationChanged, Ope
 use throughline_format::item::{InterruptionCause, InterruptionItem, ItemStatus, UnifiedItemBody, Visibility};
 use throughline_format::provenance::ItemOrigin;
 use throughline_format::{
-    ErrorCategory, EventBody, EventDraft, Fold, OperationState, Timestamp, UnifiedBranch, UnifiedError, UnifiedFinishReason, UnifiedId, UnifiedItem, UnifiedItemBase,
-    UnifiedItemProvenance, UnifiedOperation, UnifiedResponseStatus,
+    ErrorCategory, EventBody, EventDraft, Fold, OperationState, Timestamp, UnifiedBranch, UnifiedError, UnifiedFinishReason, UnifiedId,
+    UnifiedItem, UnifiedItemBase, UnifiedItemProvenance, UnifiedOperation, UnifiedResponseStatus,
 };
 use throughline_store::{LineageRow, StoreError, WriteBatch, WriteOp};
 
@@ -46,7 +46,10 @@ pub(crate) fn split(drafts: Vec<EventDraft>, provider_request_id: Option<&str>) 
             EventBody::ResponseStarted(_) => {
                 kept.push(draft);
                 if let Some(id) = provider_request_id {
-                    let metadata = ResponseMetadata { provider_request_id: Some(id.chars().take(128).collect()), ..ResponseMetadata::default() };
+                    let metadata = ResponseMetadata {
+                        provider_request_id: Some(id.chars().take(128).collect()),
+                        ..ResponseMetadata::default()
+                    };
                     kept.push(EventDraft::new(EventBody::ResponseMetadata(metadata)));
                 }
             }
@@ -58,7 +61,12 @@ pub(crate) fn split(drafts: Vec<EventDraft>, provider_request_id: Option<&str>) 
 
 /// The events that close an operation: an interruption item where it was torn, the terminal event, `stream.completed`.
 pub(crate) fn drafts(ending: Ending, fold: &Fold, operation_id: &UnifiedId, now: Timestamp) -> Vec<EventDraft> {
-    let completed = |status: &UnifiedResponseStatus| EventDraft::new(EventBody::StreamCompleted(StreamCompleted { status: status.clone(), item_ids: Vec::new() }));
+    let completed = |status: &UnifiedResponseStatus| {
+        EventDraft::new(EventBody::StreamCompleted(StreamCompleted {
+            status: status.clone(),
+            item_ids: Vec::new(),
+        }))
+    };
     match ending {
         Ending::Completed { status } => {
             let last = completed(&status);
@@ -72,13 +80,21 @@ pub(crate) fn drafts(ending: Ending, fold: &Fold, operation_id: &UnifiedId, now:
         Ending::Interrupted { error, cause } => {
             let status = UnifiedResponseStatus::finished(UnifiedFinishReason::Interrupted, None);
             let last = completed(&status);
-            vec![interruption(fold, operation_id, cause, now), EventDraft::new(EventBody::OperationFailed(ErrorEvent { error })), last]
+            vec![
+                interruption(fold, operation_id, cause, now),
+                EventDraft::new(EventBody::OperationFailed(ErrorEvent { error })),
+                last,
+            ]
         }
         Ending::Cancelled { reason } => {
             let status = UnifiedResponseStatus::finished(UnifiedFinishReason::Cancelled, None);
             let last = completed(&status);
             let terminal = EventDraft::new(EventBody::OperationCancelled(OperationChanged { reason }));
-            vec![interruption(fold, operation_id, InterruptionCause::ClientCancel, now), terminal, last]
+            vec![
+                interruption(fold, operation_id, InterruptionCause::ClientCancel, now),
+                terminal,
+                last,
+            ]
         }
     }
 }
@@ -98,13 +114,26 @@ fn interruption(fold: &Fold, operation_id: &UnifiedId, cause: InterruptionCause,
             role: None,
             visibility: Visibility::Client,
             status: ItemStatus::Completed,
-            provenance: UnifiedItemProvenance { operation_id: Some(operation_id.clone()), ..UnifiedItemProvenance::of(ItemOrigin::Engine) },
+            provenance: UnifiedItemProvenance {
+                operation_id: Some(operation_id.clone()),
+                ..UnifiedItemProvenance::of(ItemOrigin::Engine)
+            },
             cache: None,
             provider_data: None,
         },
-        body: UnifiedItemBody::Interruption(InterruptionItem { cause, operation_id: operation_id.clone(), open_call_ids: open_calls(items) }),
+        body: UnifiedItemBody::Interruption(InterruptionItem {
+            cause,
+            operation_id: operation_id.clone(),
+            open_call_ids: open_calls(items),
+        }),
     };
-    EventDraft::of_item(id, EventBody::ItemCompleted(ItemCompleted { status: ItemStatus::Completed, item: Some(item) }))
+    EventDraft::of_item(
+        id,
+        EventBody::ItemCompleted(ItemCompleted {
+            status: ItemStatus::Completed,
+            item: Some(item),
+        }),
+    )
 }
 
 /// Adds everything that the end commits to a batch, and brings the operation record to its end.
@@ -126,14 +155,29 @@ pub(crate) fn batch(
     operation.updated_at = batch.now;
     operation.last_sequence = fold.last_sequence();
     let Some((first_sequence, _)) = events.first() else {
-        return Err(UnifiedError::new(ErrorCategory::Internal, "operation", "an operation cannot end without events"));
+        return Err(UnifiedError::new(
+            ErrorCategory::Internal,
+            "operation",
+            "an operation cannot end without events",
+        ));
     };
-    batch.push(WriteOp::AppendEvents { operation_id: operation.operation_id.clone(), first_sequence: *first_sequence, events: events.iter().map(|(_, b)| b.clone()).collect() });
+    batch.push(WriteOp::AppendEvents {
+        operation_id: operation.operation_id.clone(),
+        first_sequence: *first_sequence,
+        events: events.iter().map(|(_, b)| b.clone()).collect(),
+    });
     let expected_head = operation.input_item_ids.last().or(operation.source_head_item_id.as_ref()).cloned();
     if !result.output.is_empty() {
-        batch.push(WriteOp::AppendItems { branch_id: operation.source_branch_id.clone(), expected_head, items: result.output.clone() });
+        batch.push(WriteOp::AppendItems {
+            branch_id: operation.source_branch_id.clone(),
+            expected_head,
+            items: result.output.clone(),
+        });
     }
-    batch.push(WriteOp::PutResult { operation_id: operation.operation_id.clone(), result: Box::new(result) });
+    batch.push(WriteOp::PutResult {
+        operation_id: operation.operation_id.clone(),
+        result: Box::new(result),
+    });
     let lease = operation.cleanup_lease.take();
     batch.push(WriteOp::UpdateOperation(operation.clone()));
     if let Some(lease) = lease {
@@ -167,7 +211,12 @@ pub(crate) async fn persist(engine: &Engine, batch: WriteBatch) -> Result<(), St
 }
 
 /// Commits the end. When the branch head moved meanwhile, the answer goes to a branch of its own: it is never lost.
-pub(crate) async fn commit(engine: &Engine, mut batch: WriteBatch, operation: &UnifiedOperation, branch_id: &UnifiedId) -> Result<(), UnifiedError> {
+pub(crate) async fn commit(
+    engine: &Engine,
+    mut batch: WriteBatch,
+    operation: &UnifiedOperation,
+    branch_id: &UnifiedId,
+) -> Result<(), UnifiedError> {
     match persist(engine, batch.clone()).await {
         Ok(()) => return Ok(()),
         Err(StoreError::HeadMoved { .. }) => {}
@@ -191,6 +240,11 @@ pub(crate) async fn commit(engine: &Engine, mut batch: WriteBatch, operation: &U
                     item.base.branch_id = fork.branch_id.clone();
                 }
             }
+            WriteOp::PutIssuedIds(rows) => {
+                for row in rows.iter_mut() {
+                    row.branch_id = fork.branch_id.clone();
+                }
+            }
             WriteOp::PutLineage(rows) => {
                 for row in rows.iter_mut() {
                     row.branch_id = fork.branch_id.clone();
@@ -204,11 +258,28 @@ pub(crate) async fn commit(engine: &Engine, mut batch: WriteBatch, operation: &U
 }
 
 /// Evidence rows for an answer: the atoms as the client got them, each at the journal item that it ends with.
-pub(crate) fn evidence(operation: &UnifiedOperation, link: Link, delivered: &[UnifiedItem], output: &[UnifiedItem], now: Timestamp) -> Vec<LineageRow> {
+pub(crate) fn evidence(
+    operation: &UnifiedOperation,
+    link: Link,
+    delivered: &[UnifiedItem],
+    output: &[UnifiedItem],
+    now: Timestamp,
+) -> Vec<LineageRow> {
     let answer = atoms(delivered);
-    let Some(last_item) = output.iter().rev().find(|i| i.provenance.origin != ItemOrigin::Engine).or(output.last()) else { return Vec::new() };
+    let Some(last_item) = output
+        .iter()
+        .rev()
+        .find(|i| i.provenance.origin != ItemOrigin::Engine)
+        .or(output.last())
+    else {
+        return Vec::new();
+    };
     let calls: Vec<&UnifiedItem> = output.iter().filter(|i| matches!(i.body, UnifiedItemBody::ToolCall(_))).collect();
-    let before_calls = calls.first().and_then(|call| output.iter().position(|i| i.id == call.id)).and_then(|at| at.checked_sub(1)).and_then(|at| output.get(at));
+    let before_calls = calls
+        .first()
+        .and_then(|call| output.iter().position(|i| i.id == call.id))
+        .and_then(|at| at.checked_sub(1))
+        .and_then(|at| output.get(at));
     let (mut rows, mut at, mut seen_calls) = (Vec::new(), link, 0);
     for (index, atom) in answer.iter().enumerate() {
         at = at.then(atom);

@@ -13,7 +13,8 @@ use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use throughline_format::{
-    ErrorCategory, Fold, LossSeverity, OperationState, Timestamp, UnifiedError, UnifiedId, UnifiedItem, UnifiedLossReport, UnifiedRequirement, UnifiedResultV2,
+    ErrorCategory, Fold, LossSeverity, OperationState, Timestamp, UnifiedError, UnifiedId, UnifiedItem, UnifiedLossReport,
+    UnifiedRequirement, UnifiedResultV2,
 };
 use throughline_protocols::{Codec, DecodeContext, DecodedRequest, EncodeContext, Feature, strength::set_strength};
 use throughline_store::StoreError;
@@ -90,12 +91,19 @@ impl Turn {
     pub async fn collect(mut self) -> Result<UnifiedResultV2, UnifiedError> {
         let mut fold = Fold::new(self.operation_id.clone());
         while let Some(delivery) = self.subscription.next().await? {
-            fold.push(&delivery.event()?).map_err(|e| UnifiedError::new(ErrorCategory::Internal, "event-grammar", e.to_string()))?;
+            fold.push(&delivery.event()?)
+                .map_err(|e| UnifiedError::new(ErrorCategory::Internal, "event-grammar", e.to_string()))?;
         }
         let result = fold.result();
         match fold.operation_state() {
-            Some(OperationState::Failed) => Err(result.error.unwrap_or_else(|| UnifiedError::new(ErrorCategory::Internal, "operation", "the operation failed"))),
-            Some(OperationState::Cancelled) => Err(UnifiedError::new(ErrorCategory::Cancelled, "operation", "the operation was cancelled")),
+            Some(OperationState::Failed) => Err(result
+                .error
+                .unwrap_or_else(|| UnifiedError::new(ErrorCategory::Internal, "operation", "the operation failed"))),
+            Some(OperationState::Cancelled) => Err(UnifiedError::new(
+                ErrorCategory::Cancelled,
+                "operation",
+                "the operation was cancelled",
+            )),
             _ => Ok(result),
         }
     }
@@ -118,10 +126,20 @@ impl Engine {
     /// [`TurnError`]; nothing was committed and nothing was sent.
     pub async fn begin(self: &Arc<Self>, turn: TurnRequest, router: &dyn Router) -> Result<Turn, TurnError> {
         if self.stopping.load(Ordering::SeqCst) {
-            return Err(UnifiedError::new(ErrorCategory::Overloaded, "draining", "the gateway is shutting down; ask again in a moment").into());
+            return Err(UnifiedError::new(
+                ErrorCategory::Overloaded,
+                "draining",
+                "the gateway is shutting down; ask again in a moment",
+            )
+            .into());
         }
         if self.running() >= self.limits.concurrent_operations {
-            return Err(UnifiedError::new(ErrorCategory::Limit, "concurrency", "too many operations run at one time; ask again in a moment").into());
+            return Err(UnifiedError::new(
+                ErrorCategory::Limit,
+                "concurrency",
+                "too many operations run at one time; ask again in a moment",
+            )
+            .into());
         }
         let prepared = self.prepare(turn)?;
         let targets = router.route(&prepared.turn.codec.profile().family, &prepared.decoded.unified.model.requested)?;
@@ -132,11 +150,16 @@ impl Engine {
         let mut attempt = 0;
         loop {
             attempt += 1;
-            match self.place_and_open(&prepared, &target, &targets).await? {
+            match self.place_and_open(&prepared, &target, &targets, attempt == PLACE_ATTEMPTS).await? {
                 Some(turn) => return Ok(turn),
                 None if attempt < PLACE_ATTEMPTS => {}
                 None => {
-                    return Err(UnifiedError::new(ErrorCategory::Conflict, "head-moved", "other requests keep moving this conversation; ask again").into());
+                    return Err(UnifiedError::new(
+                        ErrorCategory::Conflict,
+                        "head-moved",
+                        "other requests keep moving this conversation; ask again",
+                    )
+                    .into());
                 }
             }
         }
@@ -156,9 +179,15 @@ impl Engine {
         };
         let mut decoded = turn.codec.decode_request(&turn.body, &context)?;
         if turn.model.is_none() && decoded.unified.model.requested == throughline_protocols::UNSPECIFIED_MODEL {
-            return Err(UnifiedError::new(ErrorCategory::InvalidRequest, "missing-field", "missing field `model`").at("/model").into());
+            return Err(
+                UnifiedError::new(ErrorCategory::InvalidRequest, "missing-field", "missing field `model`")
+                    .at("/model")
+                    .into(),
+            );
         }
-        let too_many = |what: &str, limit: usize| UnifiedError::new(ErrorCategory::TooLarge, what, format!("a request may have at most {limit} {what}"));
+        let too_many = |what: &str, limit: usize| {
+            UnifiedError::new(ErrorCategory::TooLarge, what, format!("a request may have at most {limit} {what}"))
+        };
         if decoded.unified.conversation.items.len() > self.limits.items_per_request {
             return Err(too_many("items", self.limits.items_per_request).into());
         }
@@ -171,30 +200,57 @@ impl Engine {
             set_strength(&mut decoded.unified, *feature, UnifiedRequirement::Required);
         }
         let principal_ref = turn.principal.reference(&self.vault)?;
-        Ok(Prepared { turn, principal_ref, decoded, operation_id, request_id, now })
+        Ok(Prepared {
+            turn,
+            principal_ref,
+            decoded,
+            operation_id,
+            request_id,
+            now,
+        })
     }
 
     /// One attempt; `None` when another turn moved the head in between.
-    async fn place_and_open(self: &Arc<Self>, prepared: &Arc<Prepared>, target: &Target, targets: &[Target]) -> Result<Option<Turn>, TurnError> {
+    async fn place_and_open(
+        self: &Arc<Self>,
+        prepared: &Arc<Prepared>,
+        target: &Target,
+        targets: &[Target],
+        force_fork: bool,
+    ) -> Result<Option<Turn>, TurnError> {
         let search = Search {
             engine: self,
             codec: prepared.turn.codec.as_ref(),
             principal_ref: &prepared.principal_ref,
             items: &prepared.decoded.unified.conversation.items,
+            resources: &prepared.decoded.resources,
             conversation: prepared.turn.conversation.as_ref(),
             branch: prepared.turn.branch.as_ref(),
+            force_fork,
         };
         let found = search.run().await?;
-        let claims = self.claims(prepared, &found, target).await?;
+        let claims = self.claims(prepared, &found.place.new_items, target).await?;
         let mut opening = Opening::new(self, prepared, &found, target, &claims)?;
         let history: Vec<UnifiedItem> = found.path.iter().chain(&opening.new_items).cloned().collect();
-        let projector = Projector { prepared: Arc::clone(prepared), history, is_delta: found.is_delta, conversation_id: opening.conversation_id.clone() };
+        let projector = Projector {
+            prepared: Arc::clone(prepared),
+            history,
+            is_delta: found.is_delta,
+            conversation_id: opening.conversation_id.clone(),
+        };
         let outgoing = projector.project(self, target).await?;
         if outgoing.loss.is_unsupported() {
             let first = outgoing.loss.entries.iter().find(|e| e.severity == LossSeverity::Error);
             let reason = first.map_or_else(String::new, |e| format!(": {} ({})", e.feature, e.reason));
-            let error = UnifiedError::new(ErrorCategory::Unsupported, "projection", format!("the target cannot do what the request requires{reason}"));
-            return Err(TurnError { error, loss: Some(outgoing.loss) });
+            let error = UnifiedError::new(
+                ErrorCategory::Unsupported,
+                "projection",
+                format!("the target cannot do what the request requires{reason}"),
+            );
+            return Err(TurnError {
+                error,
+                loss: Some(outgoing.loss),
+            });
         }
         opening.operation.loss = Some(outgoing.loss.clone());
         let (mut fold, events) = opening.first_events(target);
@@ -207,7 +263,8 @@ impl Engine {
         }
         let mut stamped = Vec::new();
         for (event, bytes) in events {
-            fold.push(&event).map_err(|e| UnifiedError::new(ErrorCategory::Internal, "event-grammar", e.to_string()))?;
+            fold.push(&event)
+                .map_err(|e| UnifiedError::new(ErrorCategory::Internal, "event-grammar", e.to_string()))?;
             stamped.push((event.sequence, bytes));
         }
         live.publish(stamped);
@@ -238,6 +295,8 @@ impl Engine {
             first: Some(outgoing),
             encode,
             link: found.link,
+            item_bytes: std::collections::BTreeMap::new(),
+            issued_states: Vec::new(),
         };
         tokio::spawn(producer.run());
         Ok(Some(turn))

@@ -9,6 +9,8 @@
 //! * inline data and artifact sources: `{"kind":"content","sha256":…}` over the decoded bytes, so that moving data to the
 //!   artifact store changes no fingerprint; the media type of inline data counts as the part's `media.mediaType`.
 //!
+//! Vectors that another implementation can run stand in `schema/vectors`.
+//!
 //! The fingerprint is SHA-256 over these bytes. The content hash is the same without IDs, times, provenance, cache marks
 //! and provider data ([`CONTENT_SKIPS`]): a stream and the same response unstreamed share it.
 

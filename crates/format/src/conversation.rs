@@ -62,7 +62,15 @@ record! {
 impl UnifiedConversationInput {
     /// A complete history.
     pub const fn complete(items: Vec<UnifiedItem>) -> Self {
-        Self { conversation_id: None, branch_id: None, head_item_id: None, completeness: Completeness::Complete, items, continuations: None, missing: None }
+        Self {
+            conversation_id: None,
+            branch_id: None,
+            head_item_id: None,
+            completeness: Completeness::Complete,
+            items,
+            continuations: None,
+            missing: None,
+        }
     }
 }
 

@@ -33,7 +33,10 @@ words! {
 impl ErrorCategory {
     /// Whether asking again may help, when nothing else is known.
     pub const fn is_retryable(self) -> bool {
-        matches!(self, Self::RateLimit | Self::Overloaded | Self::Server | Self::Timeout | Self::Network | Self::Interrupted)
+        matches!(
+            self,
+            Self::RateLimit | Self::Overloaded | Self::Server | Self::Timeout | Self::Network | Self::Interrupted
+        )
     }
 }
 
@@ -117,5 +120,8 @@ impl From<crate::json::DecodeError> for UnifiedError {
 
 /// Cuts a message to its bound and replaces control characters.
 pub fn sanitise(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_MESSAGE_CHARS).collect()
+    text.chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .take(MAX_MESSAGE_CHARS)
+        .collect()
 }

@@ -43,8 +43,17 @@ record! {
 
 impl UnifiedEventBase {
     /// Names of the members, for splitting them from those of the kind.
-    pub(crate) const MEMBERS: &'static [&'static str] =
-        &["schemaVersion", "operationId", "eventId", "sequence", "timestamp", "itemId", "partId", "callId", "candidate"];
+    pub(crate) const MEMBERS: &'static [&'static str] = &[
+        "schemaVersion",
+        "operationId",
+        "eventId",
+        "sequence",
+        "timestamp",
+        "itemId",
+        "partId",
+        "callId",
+        "candidate",
+    ];
 }
 
 record! {
@@ -383,7 +392,10 @@ tagged_union! {
 impl EventBody {
     /// Whether this is the one terminal event of its operation; `stream.completed` follows it.
     pub const fn is_terminal(&self) -> bool {
-        matches!(self, Self::OperationCompleted(_) | Self::OperationFailed(_) | Self::OperationCancelled(_) | Self::OperationExpired(_))
+        matches!(
+            self,
+            Self::OperationCompleted(_) | Self::OperationFailed(_) | Self::OperationCancelled(_) | Self::OperationExpired(_)
+        )
     }
 }
 
@@ -395,7 +407,10 @@ pub struct UnifiedEventV2 {
     /// The kind with its payload.
     pub body: EventBody,
 }
-union_with_base!(UnifiedEventV2 { base: UnifiedEventBase, body: EventBody });
+union_with_base!(UnifiedEventV2 {
+    base: UnifiedEventBase,
+    body: EventBody
+});
 
 /// An event before it has a place: what decoders make. Whoever commits it stamps operation, sequence and time.
 #[derive(Clone, Debug, PartialEq)]
@@ -415,22 +430,39 @@ pub struct EventDraft {
 impl EventDraft {
     /// A draft about the operation or response as a whole.
     pub const fn new(body: EventBody) -> Self {
-        Self { item_id: None, part_id: None, call_id: None, candidate: None, body }
+        Self {
+            item_id: None,
+            part_id: None,
+            call_id: None,
+            candidate: None,
+            body,
+        }
     }
 
     /// A draft about an item.
     pub fn of_item(item_id: UnifiedId, body: EventBody) -> Self {
-        Self { item_id: Some(item_id), ..Self::new(body) }
+        Self {
+            item_id: Some(item_id),
+            ..Self::new(body)
+        }
     }
 
     /// A draft about a part of an item.
     pub fn of_part(item_id: UnifiedId, part_id: UnifiedId, body: EventBody) -> Self {
-        Self { item_id: Some(item_id), part_id: Some(part_id), ..Self::new(body) }
+        Self {
+            item_id: Some(item_id),
+            part_id: Some(part_id),
+            ..Self::new(body)
+        }
     }
 
     /// A draft about a call.
     pub fn of_call(item_id: UnifiedId, call_id: String, body: EventBody) -> Self {
-        Self { item_id: Some(item_id), call_id: Some(call_id), ..Self::new(body) }
+        Self {
+            item_id: Some(item_id),
+            call_id: Some(call_id),
+            ..Self::new(body)
+        }
     }
 
     /// The same draft for another candidate; candidate 0 is written as absent.
@@ -466,7 +498,8 @@ impl EventDraft {
     /// `next` itself, unchanged, when the two do not join.
     #[allow(clippy::result_large_err)] // the draft goes back to where it came from; a box would cost more than the move
     pub fn join(&mut self, next: Self) -> Result<(), Self> {
-        if self.item_id != next.item_id || self.part_id != next.part_id || self.call_id != next.call_id || self.candidate != next.candidate {
+        if self.item_id != next.item_id || self.part_id != next.part_id || self.call_id != next.call_id || self.candidate != next.candidate
+        {
             return Err(next);
         }
         match (&mut self.body, next.body) {
@@ -481,7 +514,13 @@ impl EventDraft {
                 a.text.push_str(&b.text);
                 Ok(())
             }
-            (_, body) => Err(Self { item_id: next.item_id, part_id: next.part_id, call_id: next.call_id, candidate: next.candidate, body }),
+            (_, body) => Err(Self {
+                item_id: next.item_id,
+                part_id: next.part_id,
+                call_id: next.call_id,
+                candidate: next.candidate,
+                body,
+            }),
         }
     }
 }

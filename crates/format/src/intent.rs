@@ -30,7 +30,10 @@ record! {
 impl<T> UnifiedIntent<T> {
     /// A preferred wish: the default strength (open-types.md, section 13).
     pub const fn preferred(value: T) -> Self {
-        Self { value, requirement: UnifiedRequirement::Preferred }
+        Self {
+            value,
+            requirement: UnifiedRequirement::Preferred,
+        }
     }
 
     /// A wish of the given strength.
@@ -65,7 +68,11 @@ pub enum Seed {
 impl Seed {
     /// Picks the form that keeps the value exact.
     pub fn from_i64(value: i64) -> Self {
-        if value.unsigned_abs() <= crate::MAX_SAFE_INTEGER { Self::Number(value) } else { Self::Text(value.to_string()) }
+        if value.unsigned_abs() <= crate::MAX_SAFE_INTEGER {
+            Self::Number(value)
+        } else {
+            Self::Text(value.to_string())
+        }
     }
 
     /// The value, when it fits 64 bits.
@@ -95,13 +102,21 @@ impl<'de> serde::Deserialize<'de> for Seed {
                 f.write_str("a whole number or its decimal text")
             }
             fn visit_i64<E: serde::de::Error>(self, n: i64) -> Result<Seed, E> {
-                if n.unsigned_abs() <= crate::MAX_SAFE_INTEGER { Ok(Seed::Number(n)) } else { Err(E::custom("a seed beyond 2^53-1 is written as decimal text")) }
+                if n.unsigned_abs() <= crate::MAX_SAFE_INTEGER {
+                    Ok(Seed::Number(n))
+                } else {
+                    Err(E::custom("a seed beyond 2^53-1 is written as decimal text"))
+                }
             }
             fn visit_u64<E: serde::de::Error>(self, n: u64) -> Result<Seed, E> {
-                i64::try_from(n).map_err(|_| E::custom("a seed beyond 2^53-1 is written as decimal text")).and_then(|n| self.visit_i64(n))
+                i64::try_from(n)
+                    .map_err(|_| E::custom("a seed beyond 2^53-1 is written as decimal text"))
+                    .and_then(|n| self.visit_i64(n))
             }
             fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Seed, E> {
-                text.parse::<i64>().map(|_| Seed::Text(text.to_owned())).map_err(|_| E::custom("a seed is a 64-bit whole number"))
+                text.parse::<i64>()
+                    .map(|_| Seed::Text(text.to_owned()))
+                    .map_err(|_| E::custom("a seed is a 64-bit whole number"))
             }
         }
         deserializer.deserialize_any(Visit)

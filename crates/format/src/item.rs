@@ -60,7 +60,18 @@ record! {
 impl UnifiedItemBase {
     /// Names of the members, for splitting them from those of the kind.
     pub(crate) const MEMBERS: &'static [&'static str] = &[
-        "id", "conversationId", "branchId", "sequence", "parentId", "createdAt", "role", "visibility", "status", "provenance", "cache", "providerData",
+        "id",
+        "conversationId",
+        "branchId",
+        "sequence",
+        "parentId",
+        "createdAt",
+        "role",
+        "visibility",
+        "status",
+        "provenance",
+        "cache",
+        "providerData",
     ];
 }
 
@@ -493,7 +504,10 @@ pub struct UnifiedItem {
     /// The kind with its members.
     pub body: UnifiedItemBody,
 }
-union_with_base!(UnifiedItem { base: UnifiedItemBase, body: UnifiedItemBody });
+union_with_base!(UnifiedItem {
+    base: UnifiedItemBase,
+    body: UnifiedItemBody
+});
 
 impl UnifiedItem {
     /// The parts of the item, whatever its kind calls them.

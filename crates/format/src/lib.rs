@@ -44,7 +44,9 @@ pub mod transport;
 pub mod usage;
 
 pub use canonical::{content_fingerprint, fingerprint};
-pub use conversation::{UnifiedArtifact, UnifiedBranch, UnifiedConversation, UnifiedConversationInput, UnifiedLease, UnifiedPortabilityDecision};
+pub use conversation::{
+    UnifiedArtifact, UnifiedBranch, UnifiedConversation, UnifiedConversationInput, UnifiedLease, UnifiedPortabilityDecision,
+};
 pub use error::{ErrorCategory, UnifiedError};
 pub use event::{EventBody, EventDraft, UnifiedEventV2};
 pub use export::UnifiedExportV2;
@@ -60,7 +62,9 @@ pub use part::{PartBody, UnifiedContentPart};
 pub use profile::{ProtocolFamily, SchemaVersion, UnifiedProtocolProfile};
 pub use provenance::{UnifiedAttribution, UnifiedItemProvenance, UnifiedSourceProvenance};
 pub use request::UnifiedRequestV2;
-pub use resource::{ProviderDataScope, UnifiedPortableAnnotation, UnifiedProviderDataRef, UnifiedProviderResourceRef, UnifiedResourceOwner};
+pub use resource::{
+    ProviderDataScope, UnifiedPortableAnnotation, UnifiedProviderDataRef, UnifiedProviderResourceRef, UnifiedResourceOwner,
+};
 pub use result::UnifiedResultV2;
 pub use sha256::Sha256;
 pub use status::{UnifiedFinishReason, UnifiedResponseStatus};

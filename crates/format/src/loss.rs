@@ -48,7 +48,10 @@ record! {
 
 impl Default for UnifiedLossReport {
     fn default() -> Self {
-        Self { disposition: LossDisposition::Lossless, entries: Vec::new() }
+        Self {
+            disposition: LossDisposition::Lossless,
+            entries: Vec::new(),
+        }
     }
 }
 

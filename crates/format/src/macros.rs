@@ -220,14 +220,20 @@ macro_rules! standalone_union {
                     #[serde(flatten)]
                     body: Members<'a>,
                 }
-                Flat { kind: self.kind(), body: Members(self) }.serialize(serializer)
+                Flat {
+                    kind: self.kind(),
+                    body: Members(self),
+                }
+                .serialize(serializer)
             }
         }
 
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 let mut members = $crate::json::tagged::RawMembers::deserialize(deserializer)?;
-                let kind = members.take_tag("kind").map_err(|e| serde::de::Error::custom(e.to_marked()))?;
+                let kind = members
+                    .take_tag("kind")
+                    .map_err(|e| serde::de::Error::custom(e.to_marked()))?;
                 Self::from_members(&kind, &members)
             }
         }
@@ -254,26 +260,40 @@ macro_rules! union_with_base {
                     #[serde(flatten)]
                     body: Members<'a>,
                 }
-                Flat { kind: self.body.kind(), base: &self.base, body: Members(&self.body) }.serialize(serializer)
+                Flat {
+                    kind: self.body.kind(),
+                    base: &self.base,
+                    body: Members(&self.body),
+                }
+                .serialize(serializer)
             }
         }
 
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 let mut members = $crate::json::tagged::RawMembers::deserialize(deserializer)?;
-                let kind = members.take_tag("kind").map_err(|e| serde::de::Error::custom(e.to_marked()))?;
+                let kind = members
+                    .take_tag("kind")
+                    .map_err(|e| serde::de::Error::custom(e.to_marked()))?;
                 let base = members.split_off($base::MEMBERS).decode()?;
-                Ok(Self { base, body: $body::from_members(&kind, &members)? })
+                Ok(Self {
+                    base,
+                    body: $body::from_members(&kind, &members)?,
+                })
             }
         }
 
         impl std::ops::Deref for $name {
             type Target = $base;
-            fn deref(&self) -> &$base { &self.base }
+            fn deref(&self) -> &$base {
+                &self.base
+            }
         }
 
         impl std::ops::DerefMut for $name {
-            fn deref_mut(&mut self) -> &mut $base { &mut self.base }
+            fn deref_mut(&mut self) -> &mut $base {
+                &mut self.base
+            }
         }
     };
 }

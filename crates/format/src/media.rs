@@ -50,7 +50,11 @@ pub fn decode_base64(text: &str) -> Option<Vec<u8>> {
         text
     };
     let trimmed = trimmed.trim_end_matches('=');
-    if trimmed.contains(['-', '_']) { URL_SAFE_NO_PAD.decode(trimmed).ok() } else { STANDARD_NO_PAD.decode(trimmed).ok() }
+    if trimmed.contains(['-', '_']) {
+        URL_SAFE_NO_PAD.decode(trimmed).ok()
+    } else {
+        STANDARD_NO_PAD.decode(trimmed).ok()
+    }
 }
 
 /// Writes standard base64 with padding.

@@ -185,6 +185,8 @@ impl serde::Serialize for SealedBytes {
 impl<'de> serde::Deserialize<'de> for SealedBytes {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = <String as serde::Deserialize>::deserialize(deserializer)?;
-        crate::media::decode_base64(&text).map(Self).ok_or_else(|| serde::de::Error::custom("expected standard base64"))
+        crate::media::decode_base64(&text)
+            .map(Self)
+            .ok_or_else(|| serde::de::Error::custom("expected standard base64"))
     }
 }

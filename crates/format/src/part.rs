@@ -193,17 +193,32 @@ pub struct UnifiedContentPart {
     /// The kind with its members.
     pub body: PartBody,
 }
-union_with_base!(UnifiedContentPart { base: UnifiedPartBase, body: PartBody });
+union_with_base!(UnifiedContentPart {
+    base: UnifiedPartBase,
+    body: PartBody
+});
 
 impl UnifiedContentPart {
     /// A part without provider data.
     pub const fn new(part_id: UnifiedId, body: PartBody) -> Self {
-        Self { base: UnifiedPartBase { part_id, provider_data: None }, body }
+        Self {
+            base: UnifiedPartBase {
+                part_id,
+                provider_data: None,
+            },
+            body,
+        }
     }
 
     /// A text part.
     pub fn text(part_id: UnifiedId, text: impl Into<String>) -> Self {
-        Self::new(part_id, PartBody::Text(TextPart { text: text.into(), ..TextPart::default() }))
+        Self::new(
+            part_id,
+            PartBody::Text(TextPart {
+                text: text.into(),
+                ..TextPart::default()
+            }),
+        )
     }
 
     /// The text of a text, refusal or reasoning part.

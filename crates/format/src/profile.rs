@@ -33,7 +33,11 @@ record! {
 impl UnifiedProtocolProfile {
     /// A profile without version and revision.
     pub const fn of(family: ProtocolFamily) -> Self {
-        Self { family, version: None, revision: None }
+        Self {
+            family,
+            version: None,
+            revision: None,
+        }
     }
 }
 
@@ -61,6 +65,8 @@ impl<'de> serde::Deserialize<'de> for SchemaVersion {
         // The version is named so that the reader knows which program to use; it is bounded and plain, or not shown.
         let plain = text.len() <= 16 && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'.');
         let shown = if plain { text.as_str() } else { "of another form" };
-        Err(serde::de::Error::custom(format!("schemaVersion {shown} is not supported; this program reads 2.0")))
+        Err(serde::de::Error::custom(format!(
+            "schemaVersion {shown} is not supported; this program reads 2.0"
+        )))
     }
 }

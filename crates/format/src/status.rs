@@ -83,11 +83,23 @@ record! {
 impl UnifiedResponseStatus {
     /// Status of a response that is being made.
     pub const fn in_progress() -> Self {
-        Self { state: ResponseState::InProgress, finish_reason: None, original_reason: None, stop_sequence: None, safety: None }
+        Self {
+            state: ResponseState::InProgress,
+            finish_reason: None,
+            original_reason: None,
+            stop_sequence: None,
+            safety: None,
+        }
     }
 
     /// Status of a response that ended for `reason`, with the provider's own word.
     pub const fn finished(reason: UnifiedFinishReason, original_reason: Option<String>) -> Self {
-        Self { state: reason.state(), finish_reason: Some(reason), original_reason, stop_sequence: None, safety: None }
+        Self {
+            state: reason.state(),
+            finish_reason: Some(reason),
+            original_reason,
+            stop_sequence: None,
+            safety: None,
+        }
     }
 }

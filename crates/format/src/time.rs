@@ -54,7 +54,11 @@ impl Timestamp {
     pub fn parse(text: &str) -> Result<Self, InvalidTime> {
         let time: jiff::Timestamp = text.parse().map_err(|_| InvalidTime)?;
         let millis = i64::try_from(time.as_nanosecond().div_euclid(1_000_000)).map_err(|_| InvalidTime)?;
-        if (FIRST_MILLIS..=LAST_MILLIS).contains(&millis) { Ok(Self(millis)) } else { Err(InvalidTime) }
+        if (FIRST_MILLIS..=LAST_MILLIS).contains(&millis) {
+            Ok(Self(millis))
+        } else {
+            Err(InvalidTime)
+        }
     }
 }
 

@@ -252,7 +252,13 @@ record! {
 impl UnifiedToolDefinition {
     /// A function tool that the client executes.
     pub fn function(tool_id: UnifiedId, name: String) -> Self {
-        Self::new(tool_id, UnifiedToolType::Function, Execution::Client, Portability::Portable, Some(name))
+        Self::new(
+            tool_id,
+            UnifiedToolType::Function,
+            Execution::Client,
+            Portability::Portable,
+            Some(name),
+        )
     }
 
     /// A tool of any kind with nothing else set.
@@ -347,12 +353,26 @@ fn choice_kind<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ToolChoiceK
 impl UnifiedToolChoice {
     /// A choice without selectors, preferred.
     pub const fn simple(kind: ToolChoiceKind) -> Self {
-        Self { requirement: UnifiedRequirement::Preferred, kind, tool: None, mode: None, tools: None, validated: None }
+        Self {
+            requirement: UnifiedRequirement::Preferred,
+            kind,
+            tool: None,
+            mode: None,
+            tools: None,
+            validated: None,
+        }
     }
 
     /// The function or custom tool of this name, preferred.
     pub fn named(tool_type: UnifiedToolType, name: String) -> Self {
-        let tool = UnifiedToolSelector { tool_type, name: Some(name), server_label: None };
-        Self { tool: Some(tool), ..Self::simple(ToolChoiceKind::Named) }
+        let tool = UnifiedToolSelector {
+            tool_type,
+            name: Some(name),
+            server_label: None,
+        };
+        Self {
+            tool: Some(tool),
+            ..Self::simple(ToolChoiceKind::Named)
+        }
     }
 }

@@ -16,6 +16,7 @@ record! {
     #[derive(Copy)]
     pub struct UnifiedCounter {
         /// The figure.
+        #[serde(serialize_with = "figure")]
         value: f64,
         /// What it counts over.
         scope: UsageScope,
@@ -24,15 +25,33 @@ record! {
     }
 }
 
+/// Whole figures are written as integers: `3`, not `3.0`.
+#[allow(clippy::trivially_copy_pass_by_ref, clippy::cast_possible_truncation)] // serde's signature; whole and within ±2^53
+fn figure<S: serde::Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    if value.fract() == 0.0 && value.abs() <= crate::MAX_SAFE_INTEGER as f64 {
+        serializer.serialize_i64(*value as i64)
+    } else {
+        serializer.serialize_f64(*value)
+    }
+}
+
 impl UnifiedCounter {
     /// A figure that the provider reported for this request.
     pub const fn reported(value: f64) -> Self {
-        Self { value, scope: UsageScope::Request, source: UsageSource::Reported }
+        Self {
+            value,
+            scope: UsageScope::Request,
+            source: UsageSource::Reported,
+        }
     }
 
     /// A figure computed from reported ones of this request.
     pub const fn derived(value: f64) -> Self {
-        Self { value, scope: UsageScope::Request, source: UsageSource::Derived }
+        Self {
+            value,
+            scope: UsageScope::Request,
+            source: UsageSource::Derived,
+        }
     }
 }
 
@@ -44,6 +63,7 @@ record! {
     /// Money or credits.
     pub struct UnifiedCost {
         /// The figure.
+        #[serde(serialize_with = "figure")]
         value: f64,
         /// What it counts over.
         scope: UsageScope,

@@ -165,7 +165,11 @@ impl Server {
         check_listen(&config, &config_name)?;
         let auth = authenticator(&config, &data)?;
         if !config.server.listen.ip().is_loopback() && !auth.has_keys() {
-            return Err(ConfigError::whole(config_name, "there is no client key yet; make one with `throughline key new`").into());
+            return Err(ConfigError::whole(
+                config_name,
+                "an address beyond this machine needs a client key, and keys/clients.json has none",
+            )
+            .into());
         }
         let vault = Arc::new(open_vault(key_ring.unwrap_or_else(|| data.key_ring()), clock.as_ref())?);
         let upstream = if demo {
@@ -332,6 +336,8 @@ fn engine_limits(config: &Config) -> EngineLimits {
         items_per_request: config.limits.items_per_request,
         tools_per_request: config.limits.tools_per_request,
         answer_bytes: config.limits.answer,
+        // Below the journal's own bound, so that an operation whose answer grows too large can still end.
+        item_bytes: config.limits.item.saturating_sub(256 * 1024).max(64 * 1024),
     }
 }
 

@@ -27,7 +27,10 @@ pub struct CapabilityTable {
 impl CapabilityTable {
     /// How well the protocol says a feature.
     pub fn support(&self, feature: Feature) -> Support {
-        self.features.iter().find(|(f, _)| *f == feature).map_or(Support::Unsupported("the target has no form for it"), |(_, s)| *s)
+        self.features
+            .iter()
+            .find(|(f, _)| *f == feature)
+            .map_or(Support::Unsupported("the target has no form for it"), |(_, s)| *s)
     }
 }
 
@@ -60,7 +63,10 @@ pub struct Capabilities {
 impl Capabilities {
     /// The table as it is.
     pub fn of(table: &'static CapabilityTable) -> Self {
-        Self { knobs: table.knobs, features: table.features.iter().copied().collect() }
+        Self {
+            knobs: table.knobs,
+            features: table.features.iter().copied().collect(),
+        }
     }
 
     /// Limits and switches.
@@ -70,7 +76,10 @@ impl Capabilities {
 
     /// How well the target says a feature.
     pub fn support(&self, feature: Feature) -> Support {
-        self.features.get(&feature).copied().unwrap_or(Support::Unsupported("the target has no form for it"))
+        self.features
+            .get(&feature)
+            .copied()
+            .unwrap_or(Support::Unsupported("the target has no form for it"))
     }
 
     /// Applies one override, as configuration and `--capabilities` write it.
@@ -78,14 +87,25 @@ impl Capabilities {
     /// # Errors
     /// `invalid-request.usage` when the key is unknown or the value has the wrong type; the message names the known keys.
     pub fn set(&mut self, key: &str, value: &serde_json::Value) -> Result<(), UnifiedError> {
-        let wrong = |expected: &str| Err(UnifiedError::new(ErrorCategory::InvalidRequest, "usage", format!("capability {key}: expected {expected}")).at(format!("/{key}")));
+        let wrong = |expected: &str| {
+            Err(UnifiedError::new(
+                ErrorCategory::InvalidRequest,
+                "usage",
+                format!("capability {key}: expected {expected}"),
+            )
+            .at(format!("/{key}")))
+        };
         let number = value.as_u64().and_then(|n| usize::try_from(n).ok());
         match key {
             "mid_conversation_system" => match value.as_bool() {
                 Some(on) => self.knobs.mid_conversation_system = on,
                 None => return wrong("true or false"),
             },
-            "max_tool_id_length" | "max_tool_name_length" | "max_cache_breakpoints" | "max_stop_sequences" | "default_max_output_tokens" => {
+            "max_tool_id_length"
+            | "max_tool_name_length"
+            | "max_cache_breakpoints"
+            | "max_stop_sequences"
+            | "default_max_output_tokens" => {
                 let Some(number) = number else { return wrong("a whole number") };
                 match key {
                     "max_tool_id_length" => self.knobs.max_tool_id_length = number,
@@ -100,11 +120,19 @@ impl Capabilities {
                     self.features.insert(feature, Support::Lossless);
                 }
                 (Some(feature), Some(false)) => {
-                    self.features.insert(feature, Support::Unsupported("the route's configuration says that the target cannot do it"));
+                    self.features.insert(
+                        feature,
+                        Support::Unsupported("the route's configuration says that the target cannot do it"),
+                    );
                 }
                 (Some(_), None) => return wrong("true or false"),
                 (None, _) => {
-                    return Err(UnifiedError::new(ErrorCategory::InvalidRequest, "usage", format!("unknown capability {key:.40}; known are {KNOWN} and the features of docs/losses.md")).at(format!("/{key:.40}")));
+                    return Err(UnifiedError::new(
+                        ErrorCategory::InvalidRequest,
+                        "usage",
+                        format!("unknown capability {key:.40}; known are {KNOWN} and the features of docs/losses.md"),
+                    )
+                    .at(format!("/{key:.40}")));
                 }
             },
         }

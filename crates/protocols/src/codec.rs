@@ -5,7 +5,10 @@ use crate::context::{DecodeContext, EncodeContext};
 use crate::side::SideResource;
 use std::borrow::Cow;
 use throughline_format::event::{ErrorEvent, EventBody, OperationCompleted, StreamCompleted};
-use throughline_format::{EventDraft, UnifiedError, UnifiedEventV2, UnifiedId, UnifiedLossReport, UnifiedProtocolProfile, UnifiedRequestV2, UnifiedResponseStatus, UnifiedResultV2};
+use throughline_format::{
+    EventDraft, UnifiedError, UnifiedEventV2, UnifiedId, UnifiedLossReport, UnifiedProtocolProfile, UnifiedRequestV2,
+    UnifiedResponseStatus, UnifiedResultV2,
+};
 
 /// A request as a decoder hands it on.
 #[derive(Debug)]

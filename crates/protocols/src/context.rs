@@ -63,11 +63,20 @@ impl DecodeContext {
     }
 
     /// Provenance of an item of this payload.
-    pub fn provenance(&self, origin: ItemOrigin, profile: throughline_format::UnifiedProtocolProfile, model: Option<&str>) -> UnifiedItemProvenance {
+    pub fn provenance(
+        &self,
+        origin: ItemOrigin,
+        profile: throughline_format::UnifiedProtocolProfile,
+        model: Option<&str>,
+    ) -> UnifiedItemProvenance {
         UnifiedItemProvenance {
             attribution: UnifiedAttribution {
                 provider: self.runtime.clone(),
-                model_provider: if matches!(origin, ItemOrigin::Provider) { self.model_provider.clone() } else { None },
+                model_provider: if matches!(origin, ItemOrigin::Provider) {
+                    self.model_provider.clone()
+                } else {
+                    None
+                },
                 model: model.map(str::to_owned),
             },
             profile: Some(profile),
@@ -115,6 +124,8 @@ pub struct EncodeContext {
     pub stream: bool,
     /// Whether a streaming client wants usage where that is optional.
     pub stream_usage: bool,
+    /// Whether a request asks for usage at the end of a stream even when the record does not: the journal wants it.
+    pub ask_for_usage: bool,
     /// Dialect to write.
     pub dialect: Option<String>,
     /// Time for fields such as `created`.
@@ -131,6 +142,7 @@ impl EncodeContext {
             synthetic: SyntheticSealer::offline(),
             stream: false,
             stream_usage: true,
+            ask_for_usage: false,
             dialect: None,
             created_at: Timestamp::EPOCH,
         }
@@ -139,6 +151,9 @@ impl EncodeContext {
 
 impl std::fmt::Debug for EncodeContext {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("EncodeContext").field("target_model", &self.target_model).field("stream", &self.stream).finish_non_exhaustive()
+        f.debug_struct("EncodeContext")
+            .field("target_model", &self.target_model)
+            .field("stream", &self.stream)
+            .finish_non_exhaustive()
     }
 }

@@ -203,15 +203,47 @@ pub enum Feature {
 impl Feature {
     /// Every feature with its word and its description, in the order of the documentation.
     pub const ALL: &'static [(Self, &'static str, &'static str)] = &[
-        (Self::ConversationPortability, "conversation.portability", "History that is incomplete or depends on one provider's private state."),
-        (Self::ConversationSystemInline, "conversation.system.inline", "System text in the middle of a conversation."),
-        (Self::ConversationSystemRole, "conversation.system.role", "The difference between system and developer messages."),
-        (Self::ConversationMessageBoundary, "conversation.message.boundary", "Borders between messages and parts of one role."),
+        (
+            Self::ConversationPortability,
+            "conversation.portability",
+            "History that is incomplete or depends on one provider's private state.",
+        ),
+        (
+            Self::ConversationSystemInline,
+            "conversation.system.inline",
+            "System text in the middle of a conversation.",
+        ),
+        (
+            Self::ConversationSystemRole,
+            "conversation.system.role",
+            "The difference between system and developer messages.",
+        ),
+        (
+            Self::ConversationMessageBoundary,
+            "conversation.message.boundary",
+            "Borders between messages and parts of one role.",
+        ),
         (Self::ConversationMessageName, "conversation.message.name", "Names of participants."),
-        (Self::ConversationMessageEmpty, "conversation.message.empty", "Messages or texts without content."),
-        (Self::ConversationOrder, "conversation.order", "The order of texts, calls and results."),
-        (Self::ConversationInterruption, "conversation.interruption", "A call without a result, or an answer that was cut."),
-        (Self::ConversationItem, "conversation.item", "An item kind that the target has no form for."),
+        (
+            Self::ConversationMessageEmpty,
+            "conversation.message.empty",
+            "Messages or texts without content.",
+        ),
+        (
+            Self::ConversationOrder,
+            "conversation.order",
+            "The order of texts, calls and results.",
+        ),
+        (
+            Self::ConversationInterruption,
+            "conversation.interruption",
+            "A call without a result, or an answer that was cut.",
+        ),
+        (
+            Self::ConversationItem,
+            "conversation.item",
+            "An item kind that the target has no form for.",
+        ),
         (Self::PartText, "part.text", "Text."),
         (Self::PartRefusal, "part.refusal", "A refusal as such."),
         (Self::PartImage, "part.image", "Images."),
@@ -219,7 +251,11 @@ impl Feature {
         (Self::PartAudio, "part.audio", "Audio."),
         (Self::PartVideo, "part.video", "Video."),
         (Self::PartDocument, "part.document", "Documents."),
-        (Self::PartDocumentContext, "part.document.context", "Title, context and citation flag of a document."),
+        (
+            Self::PartDocumentContext,
+            "part.document.context",
+            "Title, context and citation flag of a document.",
+        ),
         (Self::PartFile, "part.file", "Files."),
         (Self::PartJson, "part.json", "JSON as content."),
         (Self::PartArtifact, "part.artifact", "Artifacts."),
@@ -228,14 +264,22 @@ impl Feature {
         (Self::CitationSpan, "citation.span", "Where a citation stands."),
         (Self::GroundingSource, "grounding.source", "Sources that were found."),
         (Self::ReasoningText, "reasoning.text", "Disclosed reasoning."),
-        (Self::ReasoningSignature, "reasoning.signature", "Signatures and encrypted reasoning."),
+        (
+            Self::ReasoningSignature,
+            "reasoning.signature",
+            "Signatures and encrypted reasoning.",
+        ),
         (Self::ReasoningRedacted, "reasoning.redacted", "Redacted reasoning."),
         (Self::ToolFunction, "tool.function", "Function tools."),
         (Self::ToolCustom, "tool.custom", "Custom tools with free text or a grammar."),
         (Self::ToolStrict, "tool.strict", "Strict enforcement of a tool's schema."),
         (Self::ToolDescription, "tool.description", "Descriptions and examples of tools."),
         (Self::ToolName, "tool.name", "Names of tools as written."),
-        (Self::ToolDeferLoading, "tool.defer_loading", "Tools that are loaded when searched for."),
+        (
+            Self::ToolDeferLoading,
+            "tool.defer_loading",
+            "Tools that are loaded when searched for.",
+        ),
         (Self::ToolAllowedCallers, "tool.allowed_callers", "Who may call a tool."),
         (Self::ToolApproval, "tool.approval", "Approval of calls."),
         (Self::ToolHosted, "tool.hosted", "Hosted tools without a form at the target."),
@@ -247,12 +291,20 @@ impl Feature {
         (Self::ToolHostedFileSearch, "tool.hosted.file_search", "File search."),
         (Self::ToolCallId, "tool.call.id", "Call IDs as written."),
         (Self::ToolCallArguments, "tool.call.arguments", "Argument text as written."),
-        (Self::ToolCallHosted, "tool.call.hosted", "Calls and results of hosted tools in history."),
+        (
+            Self::ToolCallHosted,
+            "tool.call.hosted",
+            "Calls and results of hosted tools in history.",
+        ),
         (Self::ToolResultError, "tool.result.error", "The error flag of a result."),
         (Self::ToolResultMedia, "tool.result.media", "Media in a result."),
         (Self::ToolChoice, "tool.choice", "What the model may or must do with tools."),
         (Self::ToolChoiceAllowed, "tool.choice.allowed", "A choice among some of the tools."),
-        (Self::GenerationMaxOutputTokens, "generation.max_output_tokens", "Limit of output tokens."),
+        (
+            Self::GenerationMaxOutputTokens,
+            "generation.max_output_tokens",
+            "Limit of output tokens.",
+        ),
         (Self::GenerationTemperature, "generation.temperature", "Temperature."),
         (Self::GenerationTopP, "generation.top_p", "Nucleus sampling."),
         (Self::GenerationTopK, "generation.top_k", "Top-k sampling."),
@@ -261,14 +313,34 @@ impl Feature {
         (Self::GenerationCandidateCount, "generation.candidate_count", "Several candidates."),
         (Self::GenerationSeed, "generation.seed", "Seed."),
         (Self::GenerationPresencePenalty, "generation.presence_penalty", "Presence penalty."),
-        (Self::GenerationFrequencyPenalty, "generation.frequency_penalty", "Frequency penalty."),
-        (Self::GenerationRepetitionPenalty, "generation.repetition_penalty", "Repetition penalty."),
+        (
+            Self::GenerationFrequencyPenalty,
+            "generation.frequency_penalty",
+            "Frequency penalty.",
+        ),
+        (
+            Self::GenerationRepetitionPenalty,
+            "generation.repetition_penalty",
+            "Repetition penalty.",
+        ),
         (Self::GenerationLogitBias, "generation.logit_bias", "Bias by token."),
         (Self::GenerationLogprobs, "generation.logprobs", "Log probabilities."),
-        (Self::GenerationReasoningMode, "generation.reasoning.mode", "Reasoning on, off or left to the model."),
+        (
+            Self::GenerationReasoningMode,
+            "generation.reasoning.mode",
+            "Reasoning on, off or left to the model.",
+        ),
         (Self::GenerationReasoningEffort, "generation.reasoning.effort", "Reasoning effort."),
-        (Self::GenerationReasoningBudget, "generation.reasoning.budget", "Reasoning budget in tokens."),
-        (Self::GenerationReasoningSummary, "generation.reasoning.summary", "What is disclosed of the reasoning."),
+        (
+            Self::GenerationReasoningBudget,
+            "generation.reasoning.budget",
+            "Reasoning budget in tokens.",
+        ),
+        (
+            Self::GenerationReasoningSummary,
+            "generation.reasoning.summary",
+            "What is disclosed of the reasoning.",
+        ),
         (Self::GenerationParallelTools, "generation.parallel_tools", "Parallel calls."),
         (Self::GenerationMaxToolCalls, "generation.max_tool_calls", "Limit of tool calls."),
         (Self::GenerationServiceTier, "generation.service_tier", "Class of service."),
@@ -279,13 +351,21 @@ impl Feature {
         (Self::GenerationMedia, "generation.media", "Media controls."),
         (Self::OutputJsonObject, "output.json_object", "Any JSON object as the answer."),
         (Self::OutputSchema, "output.schema", "An answer by JSON Schema."),
-        (Self::OutputSchemaName, "output.schema.name", "Name and description of the answer's schema."),
+        (
+            Self::OutputSchemaName,
+            "output.schema.name",
+            "Name and description of the answer's schema.",
+        ),
         (Self::OutputGrammar, "output.grammar", "An answer by grammar."),
         (Self::OutputMedia, "output.media", "An answer of a media type."),
         (Self::OutputVerbosity, "output.verbosity", "Length of the answer."),
         (Self::OutputIncludes, "output.includes", "Things to include in the answer."),
         (Self::CacheMode, "cache.mode", "Who places cache marks."),
-        (Self::CacheAffinityKey, "cache.affinity_key", "Key that groups requests on one cache."),
+        (
+            Self::CacheAffinityKey,
+            "cache.affinity_key",
+            "Key that groups requests on one cache.",
+        ),
         (Self::CacheBreakpoints, "cache.breakpoints", "Cache marks."),
         (Self::StatePersist, "state.persist", "Whether the provider may store."),
         (Self::StateBackground, "state.background", "Background execution."),
@@ -294,12 +374,20 @@ impl Feature {
         (Self::MetadataLabels, "metadata.labels", "Labels."),
         (Self::MetadataEndUser, "metadata.end_user", "End-user reference."),
         (Self::ModelFallbacks, "model.fallbacks", "Fallback models."),
-        (Self::ResponseCandidates, "response.candidates", "Alternative candidates of an answer."),
+        (
+            Self::ResponseCandidates,
+            "response.candidates",
+            "Alternative candidates of an answer.",
+        ),
         (Self::ResponseUsage, "response.usage", "Usage counters."),
         (Self::ResponseFinishReason, "response.finish_reason", "The exact finish reason."),
         (Self::ResponseSafety, "response.safety", "Safety detail of an ending."),
         (Self::WireUnmapped, "wire.unmapped", "A field of the wire without a Unified word."),
-        (Self::WireSpelling, "wire.spelling", "The exact spelling of something that the wire can say in two ways."),
+        (
+            Self::WireSpelling,
+            "wire.spelling",
+            "The exact spelling of something that the wire can say in two ways.",
+        ),
     ];
 
     /// The word that loss entries carry.
@@ -407,6 +495,9 @@ impl Feature {
 
     /// The feature that a word names.
     pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.iter().find(|(_, known, _)| *known == word).map(|(feature, _, _)| *feature)
+        Self::ALL
+            .iter()
+            .find(|(_, known, _)| *known == word)
+            .map(|(feature, _, _)| *feature)
     }
 }

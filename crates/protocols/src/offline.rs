@@ -16,7 +16,11 @@ pub struct Stamper {
 impl Stamper {
     /// A stamper that begins at sequence 1.
     pub const fn new(operation_id: UnifiedId, time: Timestamp) -> Self {
-        Self { operation_id, next: 1, time }
+        Self {
+            operation_id,
+            next: 1,
+            time,
+        }
     }
 
     /// Gives a draft its place.
@@ -47,7 +51,12 @@ impl OfflineFold {
     /// An empty fold of the offline operation.
     pub fn new() -> Self {
         let operation = UnifiedId::offline_operation();
-        Self { stamper: Stamper::new(operation.clone(), Timestamp::EPOCH), fold: Fold::new(operation), events: Vec::new(), resources: Vec::new() }
+        Self {
+            stamper: Stamper::new(operation.clone(), Timestamp::EPOCH),
+            fold: Fold::new(operation),
+            events: Vec::new(),
+            resources: Vec::new(),
+        }
     }
 
     /// Takes a batch.

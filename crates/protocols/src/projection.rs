@@ -24,7 +24,14 @@ impl LossCollector {
     }
 
     /// A loss that comes from one item.
-    pub fn add_for(&mut self, severity: LossSeverity, feature: Feature, path: impl Into<String>, reason: impl Into<String>, item: Option<&UnifiedId>) {
+    pub fn add_for(
+        &mut self,
+        severity: LossSeverity,
+        feature: Feature,
+        path: impl Into<String>,
+        reason: impl Into<String>,
+        item: Option<&UnifiedId>,
+    ) {
         self.report.push(UnifiedLossEntry {
             path: path.into(),
             feature: feature.as_str().to_owned(),
@@ -67,7 +74,11 @@ impl LossCollector {
                 Support::Lossless => {}
                 // Another way of saying it weakens nothing that was required only when the table says so; required stays an error.
                 Support::Degraded(how) => {
-                    let severity = if requirement == UnifiedRequirement::Required { LossSeverity::Error } else { LossSeverity::Info };
+                    let severity = if requirement == UnifiedRequirement::Required {
+                        LossSeverity::Error
+                    } else {
+                        LossSeverity::Info
+                    };
                     self.add(severity, feature, path, how);
                 }
                 Support::Unsupported(why) => self.intent(requirement, feature, path, why),
@@ -82,45 +93,45 @@ pub fn intents(request: &UnifiedRequestV2) -> Vec<(Feature, &'static str, Unifie
     let g = &request.generation;
     macro_rules! each {
         ($($intent:expr => $feature:ident $path:literal),+ $(,)?) => {
-            $(if let Some(requirement) = strength($intent) { found.push((Feature::$feature, $path, requirement)); })+
+            $(if let Some(requirement) = strength($intent.as_ref()) { found.push((Feature::$feature, $path, requirement)); })+
         };
     }
     each! {
-        &g.max_output_tokens => GenerationMaxOutputTokens "/generation/maxOutputTokens",
-        &g.temperature => GenerationTemperature "/generation/temperature",
-        &g.top_p => GenerationTopP "/generation/topP",
-        &g.top_k => GenerationTopK "/generation/topK",
-        &g.min_p => GenerationMinP "/generation/minP",
-        &g.stop_sequences => GenerationStopSequences "/generation/stopSequences",
-        &g.candidate_count => GenerationCandidateCount "/generation/candidateCount",
-        &g.seed => GenerationSeed "/generation/seed",
-        &g.presence_penalty => GenerationPresencePenalty "/generation/presencePenalty",
-        &g.frequency_penalty => GenerationFrequencyPenalty "/generation/frequencyPenalty",
-        &g.repetition_penalty => GenerationRepetitionPenalty "/generation/repetitionPenalty",
-        &g.logit_bias => GenerationLogitBias "/generation/logitBias",
-        &g.logprobs => GenerationLogprobs "/generation/logprobs",
-        &g.parallel_tools => GenerationParallelTools "/generation/parallelTools",
-        &g.max_tool_calls => GenerationMaxToolCalls "/generation/maxToolCalls",
-        &g.service_tier => GenerationServiceTier "/generation/serviceTier",
-        &g.prediction => GenerationPrediction "/generation/prediction",
-        &g.prefill => GenerationPrefill "/generation/prefill",
-        &g.safety_settings => GenerationSafetySettings "/generation/safetySettings",
-        &g.output_modalities => GenerationOutputModalities "/generation/outputModalities",
+        g.max_output_tokens => GenerationMaxOutputTokens "/generation/maxOutputTokens",
+        g.temperature => GenerationTemperature "/generation/temperature",
+        g.top_p => GenerationTopP "/generation/topP",
+        g.top_k => GenerationTopK "/generation/topK",
+        g.min_p => GenerationMinP "/generation/minP",
+        g.stop_sequences => GenerationStopSequences "/generation/stopSequences",
+        g.candidate_count => GenerationCandidateCount "/generation/candidateCount",
+        g.seed => GenerationSeed "/generation/seed",
+        g.presence_penalty => GenerationPresencePenalty "/generation/presencePenalty",
+        g.frequency_penalty => GenerationFrequencyPenalty "/generation/frequencyPenalty",
+        g.repetition_penalty => GenerationRepetitionPenalty "/generation/repetitionPenalty",
+        g.logit_bias => GenerationLogitBias "/generation/logitBias",
+        g.logprobs => GenerationLogprobs "/generation/logprobs",
+        g.parallel_tools => GenerationParallelTools "/generation/parallelTools",
+        g.max_tool_calls => GenerationMaxToolCalls "/generation/maxToolCalls",
+        g.service_tier => GenerationServiceTier "/generation/serviceTier",
+        g.prediction => GenerationPrediction "/generation/prediction",
+        g.prefill => GenerationPrefill "/generation/prefill",
+        g.safety_settings => GenerationSafetySettings "/generation/safetySettings",
+        g.output_modalities => GenerationOutputModalities "/generation/outputModalities",
     }
     if let Some(r) = &g.reasoning {
         each! {
-            &r.mode => GenerationReasoningMode "/generation/reasoning/mode",
-            &r.effort => GenerationReasoningEffort "/generation/reasoning/effort",
-            &r.budget_tokens => GenerationReasoningBudget "/generation/reasoning/budgetTokens",
-            &r.summary => GenerationReasoningSummary "/generation/reasoning/summary",
+            r.mode => GenerationReasoningMode "/generation/reasoning/mode",
+            r.effort => GenerationReasoningEffort "/generation/reasoning/effort",
+            r.budget_tokens => GenerationReasoningBudget "/generation/reasoning/budgetTokens",
+            r.summary => GenerationReasoningSummary "/generation/reasoning/summary",
         }
     }
     if let Some(m) = &g.media {
         each! {
-            &m.input_resolution => GenerationMedia "/generation/media/inputResolution",
-            &m.speech => GenerationMedia "/generation/media/speech",
-            &m.image => GenerationMedia "/generation/media/image",
-            &m.video => GenerationMedia "/generation/media/video",
+            m.input_resolution => GenerationMedia "/generation/media/inputResolution",
+            m.speech => GenerationMedia "/generation/media/speech",
+            m.image => GenerationMedia "/generation/media/image",
+            m.video => GenerationMedia "/generation/media/video",
         }
     }
     if let Some(output) = &request.output {
@@ -135,20 +146,24 @@ pub fn intents(request: &UnifiedRequestV2) -> Vec<(Feature, &'static str, Unifie
             found.extend(feature.map(|f| (f, "/output/format", format.requirement)));
         }
         each! {
-            &output.verbosity => OutputVerbosity "/output/verbosity",
-            &output.includes => OutputIncludes "/output/includes",
+            output.verbosity => OutputVerbosity "/output/verbosity",
+            output.includes => OutputIncludes "/output/includes",
         }
     }
     if let Some(state) = &request.state {
         each! {
-            &state.persist => StatePersist "/state/persist",
-            &state.background => StateBackground "/state/background",
-            &state.context_management => StateContextManagement "/state/contextManagement",
+            state.persist => StatePersist "/state/persist",
+            state.background => StateBackground "/state/background",
+            state.context_management => StateContextManagement "/state/contextManagement",
         }
     }
     if let Some(choice) = &request.tool_choice {
         let allowed = matches!(choice.kind, throughline_format::tool::ToolChoiceKind::Allowed);
-        found.push((if allowed { Feature::ToolChoiceAllowed } else { Feature::ToolChoice }, "/toolChoice", choice.requirement));
+        found.push((
+            if allowed { Feature::ToolChoiceAllowed } else { Feature::ToolChoice },
+            "/toolChoice",
+            choice.requirement,
+        ));
     }
     if let Some(cache) = &request.cache {
         if cache.affinity_key.is_some() {
@@ -173,6 +188,6 @@ pub fn intents(request: &UnifiedRequestV2) -> Vec<(Feature, &'static str, Unifie
     found
 }
 
-fn strength<T>(intent: &Option<UnifiedIntent<T>>) -> Option<UnifiedRequirement> {
-    intent.as_ref().map(|i| i.requirement)
+fn strength<T>(intent: Option<&UnifiedIntent<T>>) -> Option<UnifiedRequirement> {
+    intent.map(|i| i.requirement)
 }

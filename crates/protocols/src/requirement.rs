@@ -6,11 +6,6 @@ use crate::feature::Feature;
 use crate::strength::set_strength;
 use throughline_format::{ErrorCategory, ProtocolFamily, UnifiedError, UnifiedRequestV2, UnifiedRequirement};
 
-#[path = "anthropic_messages/requirements.rs"]
-mod anthropic_messages;
-#[path = "openai_chat/requirements.rs"]
-mod openai_chat;
-
 /// What a member of a request body became.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Became {
@@ -28,8 +23,8 @@ pub type RequirementPointer = (&'static str, Became);
 /// The table of a family; empty when it has none.
 const fn pointers_of(family: &ProtocolFamily) -> &'static [RequirementPointer] {
     match family {
-        ProtocolFamily::AnthropicMessages => anthropic_messages::POINTERS,
-        ProtocolFamily::OpenAiChat => openai_chat::POINTERS,
+        ProtocolFamily::AnthropicMessages => crate::anthropic_messages::requirements::POINTERS,
+        ProtocolFamily::OpenAiChat => crate::openai_chat::requirements::POINTERS,
         _ => &[],
     }
 }
@@ -52,9 +47,8 @@ pub fn set_by_wire_pointer(
         return refuse("this pointer names nothing whose strength can be set");
     };
     let found = match became {
-        Became::Intents(features) => features
-            .iter()
-            .fold(false, |found, feature| set_strength(request, *feature, strength) || found),
+        // Counted, so that every one is set and not only the first that is there.
+        Became::Intents(features) => features.iter().filter(|feature| set_strength(request, **feature, strength)).count() > 0,
         Became::Tool => request.tools.get_mut(index).map(|tool| tool.requirement = Some(strength)).is_some(),
         Became::Model => {
             request.model.requirement = Some(strength);
@@ -103,7 +97,10 @@ mod tests {
 
     #[test]
     fn no_table_has_a_row_twice() {
-        for table in [anthropic_messages::POINTERS, openai_chat::POINTERS] {
+        for table in [
+            crate::anthropic_messages::requirements::POINTERS,
+            crate::openai_chat::requirements::POINTERS,
+        ] {
             let rows: std::collections::BTreeSet<&str> = table.iter().map(|(row, _)| *row).collect();
             assert_eq!(rows.len(), table.len());
         }

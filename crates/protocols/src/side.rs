@@ -39,7 +39,14 @@ impl std::fmt::Debug for SideResource {
 
 impl SideResource {
     /// A private reasoning payload (signature, redacted data, encrypted content) of a part or item.
-    pub fn reasoning(profile: UnifiedProtocolProfile, schema: &str, subject: &UnifiedId, payload: Vec<u8>, issuer: Issuer, wire_path: String) -> Self {
+    pub fn reasoning(
+        profile: UnifiedProtocolProfile,
+        schema: &str,
+        subject: &UnifiedId,
+        payload: Vec<u8>,
+        issuer: Issuer,
+        wire_path: String,
+    ) -> Self {
         Self {
             resource_id: subject.resource(0),
             profile,
@@ -60,7 +67,12 @@ impl SideResource {
 
     /// The reference that a record carries.
     pub fn reference(&self) -> UnifiedProviderDataRef {
-        UnifiedProviderDataRef { profile: self.profile.clone(), scope: self.scope, schema: self.schema.clone(), resource_id: self.resource_id.clone() }
+        UnifiedProviderDataRef {
+            profile: self.profile.clone(),
+            scope: self.scope,
+            schema: self.schema.clone(),
+            resource_id: self.resource_id.clone(),
+        }
     }
 }
 

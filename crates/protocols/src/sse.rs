@@ -120,9 +120,13 @@ mod tests {
 
     #[test]
     fn line_ends_cuts_and_comments_do_not_matter() {
-        let cases: &[(&str, &[(Option<&str>, &str)])] = &[
+        type Case = (&'static str, &'static [(Option<&'static str>, &'static str)]);
+        let cases: &[Case] = &[
             ("data: a\n\ndata: b\n\n", &[(None, "a"), (None, "b")]),
-            ("\u{feff}data: a\r\n\r\nevent: x\r\ndata:b\r\n\r\n", &[(None, "a"), (Some("x"), "b")]),
+            (
+                "\u{feff}data: a\r\n\r\nevent: x\r\ndata:b\r\n\r\n",
+                &[(None, "a"), (Some("x"), "b")],
+            ),
             ("data: a\rdata: b\r\rdata: c\r\r", &[(None, "a\nb"), (None, "c")]),
             (": hello\n\nevent: only\n\ndata\n\n", &[(None, "")]),
             ("data: ü🌍\n\nid: 7\nretry: 1\ndata: tail", &[(None, "ü🌍"), (None, "tail")]),

@@ -37,21 +37,27 @@ impl SyntheticSealer {
 
     /// Whether this installation made the signature for this text.
     pub fn verify(&self, text: &str, signature: &str) -> bool {
-        let Some(given) = signature.strip_prefix(PREFIX).and_then(|s| data_encoding::BASE64URL_NOPAD.decode(s.as_bytes()).ok()) else {
+        let Some(given) = signature
+            .strip_prefix(PREFIX)
+            .and_then(|s| data_encoding::BASE64URL_NOPAD.decode(s.as_bytes()).ok())
+        else {
             return false;
         };
-        let Ok(mut mac) = Hmac::<sha2::Sha256>::new_from_slice(&self.key) else { return false };
+        let Ok(mut mac) = Hmac::<sha2::Sha256>::new_from_slice(&self.key) else {
+            return false;
+        };
         mac.update(text.as_bytes());
         mac.verify_slice(&given).is_ok()
     }
 
     fn mac(&self, text: &str) -> Vec<u8> {
         // An HMAC takes keys of any length, so this branch is never empty.
-        Hmac::<sha2::Sha256>::new_from_slice(&self.key).map(|mut mac| {
-            mac.update(text.as_bytes());
-            mac.finalize().into_bytes().to_vec()
-        })
-        .unwrap_or_default()
+        Hmac::<sha2::Sha256>::new_from_slice(&self.key)
+            .map(|mut mac| {
+                mac.update(text.as_bytes());
+                mac.finalize().into_bytes().to_vec()
+            })
+            .unwrap_or_default()
     }
 }
 

@@ -25,7 +25,9 @@ impl Extra {
 
     /// The members as pointers into the object and values, for [`crate::side::unmapped`].
     pub fn into_unmapped(self) -> impl Iterator<Item = (String, Json)> {
-        self.0.into_iter().map(|(key, value)| (format!("/{}", escape_pointer_token(&key)), value))
+        self.0
+            .into_iter()
+            .map(|(key, value)| (format!("/{}", escape_pointer_token(&key)), value))
     }
 
     /// Writes the members after those that the type knows.
@@ -128,6 +130,7 @@ macro_rules! wire {
     (@munch [$($m:tt)*] $name:ident {$([$($fm:tt)*] $f:ident [$w:expr] $kind:ident [$stored:ty] $t:ty;)*}) => {
         $($m)*
         #[derive(Clone, Debug, PartialEq)]
+        #[allow(clippy::struct_field_names)] // the provider's words
         pub struct $name {
             $($($fm)* pub $f: $stored,)*
             /// Members that this type does not know.

@@ -89,6 +89,7 @@ async fn body(reply: UpstreamReply) -> (String, Option<UnifiedError>) {
 
 #[tokio::test]
 async fn each_kind_has_its_path_and_headers_and_no_client_secret() {
+    throughline_format::clause!("TRAN-03");
     for (kind, base, path, auth) in [
         (ProviderKind::Anthropic, "", "POST /v1/messages ", "x-api-key: sk-secret-0123456789"),
         (

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use throughline_format::UnifiedError;
 use throughline_gateway::config::{self, Config, ConfigError, LogFormat};
 use throughline_gateway::data_dir::DataDir;
-use throughline_gateway::server::{self, ServeOptions, Server, StartError};
 use throughline_gateway::demo;
+use throughline_gateway::server::{self, ServeOptions, Server, StartError};
 use tokio::sync::mpsc;
 use tracing_subscriber::EnvFilter;
 
@@ -108,7 +108,12 @@ pub fn run(arguments: &ServeArguments) -> Result<u8, CliError> {
         Err(Failure::Config(error)) => {
             let problems = error.lines();
             let message = problems.first().cloned().unwrap_or_default();
-            output::report(&ConfigReport { code: "invalid-request.config", message, path: error.pointer(), problems });
+            output::report(&ConfigReport {
+                code: "invalid-request.config",
+                message,
+                path: error.pointer(),
+                problems,
+            });
             Ok(EXIT_BAD_INPUT)
         }
         Err(Failure::Other(error)) => Err(error),
@@ -122,11 +127,16 @@ fn variable(name: &str) -> Option<String> {
 fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
     let (mut config, name) = load(arguments)?;
     if let Some(text) = arguments.listen.clone().or_else(|| variable("THROUGHLINE_LISTEN")) {
-        config.server.listen = config::listen_address(&text).ok_or_else(|| CliError::usage("--listen: expected an address and port such as 127.0.0.1:8484"))?;
+        config.server.listen = config::listen_address(&text)
+            .ok_or_else(|| CliError::usage("--listen: expected an address and port such as 127.0.0.1:8484"))?;
     }
     if arguments.check {
         let checked = server::check(&config, &name, &variable)?;
-        output::print_json(&Checked { ok: true, providers: checked.providers, routes: checked.routes })?;
+        output::print_json(&Checked {
+            ok: true,
+            providers: checked.providers,
+            routes: checked.routes,
+        })?;
         return Ok(());
     }
     start_log(config.telemetry.log_format)?;
@@ -134,8 +144,17 @@ fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
         Some(path) => DataDir::open(&path)?,
         None => DataDir::temporary()?,
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|error| CliError::io("cannot start the runtime", &error))?;
-    let options = ServeOptions { config, config_name: name, data, key_ring: variable("THROUGHLINE_MASTER_KEY_FILE").map(PathBuf::from), demo: arguments.demo };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| CliError::io("cannot start the runtime", &error))?;
+    let options = ServeOptions {
+        config,
+        config_name: name,
+        data,
+        key_ring: variable("THROUGHLINE_MASTER_KEY_FILE").map(PathBuf::from),
+        demo: arguments.demo,
+    };
     runtime.block_on(async {
         let server = Server::start(options, &variable).await?;
         // Before the ready line: whoever reads it may send a signal at once.
@@ -147,7 +166,10 @@ fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
 
 /// The configuration and the name of its file. Without one, only the demo has something to serve.
 fn load(arguments: &ServeArguments) -> Result<(Config, String), Failure> {
-    let named = arguments.config.clone().or_else(|| variable("THROUGHLINE_CONFIG").map(PathBuf::from));
+    let named = arguments
+        .config
+        .clone()
+        .or_else(|| variable("THROUGHLINE_CONFIG").map(PathBuf::from));
     let path = match named {
         Some(path) => path,
         None if arguments.demo => return Ok((Config::default(), "the demo".to_owned())),
@@ -156,19 +178,29 @@ fn load(arguments: &ServeArguments) -> Result<(Config, String), Failure> {
         })?,
     };
     let name = path.display().to_string();
-    let text = std::fs::read_to_string(&path).map_err(|error| ConfigError::whole(name.clone(), format!("cannot be read: {}", error.kind())))?;
+    let text =
+        std::fs::read_to_string(&path).map_err(|error| ConfigError::whole(name.clone(), format!("cannot be read: {}", error.kind())))?;
     Ok((config::parse(&text, &path)?, name))
 }
 
 fn find_config() -> Option<PathBuf> {
-    let user = variable("XDG_CONFIG_HOME").map(PathBuf::from).or_else(|| Some(PathBuf::from(variable("HOME")?).join(".config")));
-    let candidates = [Some(PathBuf::from("throughline.toml")), user.map(|folder| folder.join("throughline").join("throughline.toml"))];
+    let user = variable("XDG_CONFIG_HOME")
+        .map(PathBuf::from)
+        .or_else(|| Some(PathBuf::from(variable("HOME")?).join(".config")));
+    let candidates = [
+        Some(PathBuf::from("throughline.toml")),
+        user.map(|folder| folder.join("throughline").join("throughline.toml")),
+    ];
     candidates.into_iter().flatten().find(|path| path.is_file())
 }
 
 /// The data directory; `None` means one that goes away at the end.
 fn data_dir(arguments: &ServeArguments) -> Result<Option<PathBuf>, CliError> {
-    if let Some(path) = arguments.data_dir.clone().or_else(|| variable("THROUGHLINE_DATA_DIR").map(PathBuf::from)) {
+    if let Some(path) = arguments
+        .data_dir
+        .clone()
+        .or_else(|| variable("THROUGHLINE_DATA_DIR").map(PathBuf::from))
+    {
         return Ok(Some(path));
     }
     if arguments.demo {
@@ -183,7 +215,8 @@ fn data_dir(arguments: &ServeArguments) -> Result<Option<PathBuf>, CliError> {
 
 fn start_log(from_file: LogFormat) -> Result<(), CliError> {
     let filter = match variable("THROUGHLINE_LOG") {
-        Some(text) => EnvFilter::try_new(text).map_err(|_| CliError::usage("THROUGHLINE_LOG: expected a filter such as info or throughline_gateway=debug"))?,
+        Some(text) => EnvFilter::try_new(text)
+            .map_err(|_| CliError::usage("THROUGHLINE_LOG: expected a filter such as info or throughline_gateway=debug"))?,
         None => EnvFilter::new("warn"),
     };
     let format = match variable("THROUGHLINE_LOG_FORMAT") {
@@ -208,9 +241,7 @@ fn stop_signals() -> Result<mpsc::Receiver<()>, CliError> {
         for kind in [SignalKind::interrupt(), SignalKind::terminate()] {
             let mut signals = signal(kind).map_err(|error| CliError::io("cannot listen for signals", &error))?;
             let sender = sender.clone();
-            tokio::spawn(async move {
-                while signals.recv().await.is_some() && sender.send(()).await.is_ok() {}
-            });
+            tokio::spawn(async move { while signals.recv().await.is_some() && sender.send(()).await.is_ok() {} });
         }
     }
     #[cfg(not(unix))]
@@ -233,7 +264,9 @@ fn announce(server: &Server, ready_file: Option<&Path>) -> Result<(), CliError> 
         };
         let text = serde_json::to_vec(&ready).map_err(|error| CliError::internal("output", error.to_string()))?;
         let temporary = path.with_extension("new");
-        std::fs::write(&temporary, text).and_then(|()| std::fs::rename(&temporary, path)).map_err(|error| CliError::io("cannot write the ready file", &error))?;
+        std::fs::write(&temporary, text)
+            .and_then(|()| std::fs::rename(&temporary, path))
+            .map_err(|error| CliError::io("cannot write the ready file", &error))?;
     }
     eprintln!("data: {}", server.data_dir().display());
     for route in server.routes() {
@@ -241,7 +274,10 @@ fn announce(server: &Server, ready_file: Option<&Path>) -> Result<(), CliError> 
     }
     if server.is_demo() {
         eprintln!("\nAsk a demo model, in another terminal:\n\n  {}\n", curl(&url, demo::OPENAI_MODEL));
-        eprintln!("The same conversation goes on with \"{}\", and /v1/messages takes both.\n", demo::ANTHROPIC_MODEL);
+        eprintln!(
+            "The same conversation goes on with \"{}\", and /v1/messages takes both.\n",
+            demo::ANTHROPIC_MODEL
+        );
     }
     output::print_bytes(format!("throughline ready {url}\n").as_bytes())?;
     Ok(())

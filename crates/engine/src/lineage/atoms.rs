@@ -105,7 +105,11 @@ impl Builder {
             UnifiedItemBody::ToolCall(call) if call.execution == Execution::Client => {
                 let arguments = arguments(call.input.as_ref(), &call.raw_arguments);
                 let canonical = format!("[\"C\",{},{arguments}]", quote(&call.name));
-                self.pending.push(Atom { kind: AtomKind::Call, canonical, item: index });
+                self.pending.push(Atom {
+                    kind: AtomKind::Call,
+                    canonical,
+                    item: index,
+                });
             }
             UnifiedItemBody::ToolResult(_) => self.end_segment(),
             _ => {}
@@ -116,7 +120,11 @@ impl Builder {
         let unified = text.replace("\r\n", "\n");
         let trimmed = unified.trim();
         if !trimmed.is_empty() {
-            self.atoms.push(Atom { kind: AtomKind::User, canonical: format!("[\"U\",{}]", quote(trimmed)), item });
+            self.atoms.push(Atom {
+                kind: AtomKind::User,
+                canonical: format!("[\"U\",{}]", quote(trimmed)),
+                item,
+            });
         }
     }
 
@@ -135,19 +143,32 @@ impl Builder {
         let text = std::mem::take(&mut self.text);
         let bare: String = without_think(&text).chars().filter(|c| !c.is_whitespace()).collect();
         if !bare.is_empty() {
-            self.atoms.push(Atom { kind: AtomKind::Text, canonical: format!("[\"T\",{}]", quote(&bare)), item: self.text_item });
+            self.atoms.push(Atom {
+                kind: AtomKind::Text,
+                canonical: format!("[\"T\",{}]", quote(&bare)),
+                item: self.text_item,
+            });
         }
         self.atoms.append(&mut self.pending);
     }
 }
 
 fn media_atom(item: usize, role: &str, body: &PartBody) -> Option<Atom> {
-    let (PartBody::Image(media) | PartBody::Audio(media) | PartBody::Video(media) | PartBody::Document(media) | PartBody::File(media) | PartBody::Binary(media)) = body
+    let (PartBody::Image(media)
+    | PartBody::Audio(media)
+    | PartBody::Video(media)
+    | PartBody::Document(media)
+    | PartBody::File(media)
+    | PartBody::Binary(media)) = body
     else {
         return None;
     };
     let canonical = format!("[\"M\",\"{role}\",\"{}\"]", media_hash(media));
-    Some(Atom { kind: AtomKind::Media, canonical, item })
+    Some(Atom {
+        kind: AtomKind::Media,
+        canonical,
+        item,
+    })
 }
 
 fn media_hash(media: &MediaPart) -> Sha256 {
@@ -177,7 +198,10 @@ fn arguments(input: Option<&Json>, raw: &str) -> String {
     };
     let plain = with_integers(value);
     // A number beyond 2^53 has no canonical form; its text then stands for the arguments.
-    canonical::to_bytes(&plain).ok().and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_else(|| quote(&plain.to_string()))
+    canonical::to_bytes(&plain)
+        .ok()
+        .and_then(|bytes| String::from_utf8(bytes).ok())
+        .unwrap_or_else(|| quote(&plain.to_string()))
 }
 
 /// Whole numbers as integers: one client writes `1`, another `1.0`.

@@ -31,7 +31,10 @@ impl Link {
     #[must_use]
     pub fn then(self, atom: &Atom) -> Self {
         let hash = Sha256::of_all([self.hash.as_bytes().as_slice(), atom.hash().as_bytes().as_slice()]);
-        Self { hash, ordinal: self.ordinal + 1 }
+        Self {
+            hash,
+            ordinal: self.ordinal + 1,
+        }
     }
 
     /// The links after each of the atoms.

@@ -2,11 +2,13 @@
 
 use super::LINEAGE_VERSION;
 use super::atoms::{Atom, atoms};
+use super::calls::CallPairs;
 use super::chain::Link;
+use super::issued;
 use super::place::{self, Place};
 use crate::engine::{Engine, not_found};
 use throughline_format::{OperationState, UnifiedBranch, UnifiedConversation, UnifiedError, UnifiedId, UnifiedItem};
-use throughline_protocols::Codec;
+use throughline_protocols::{Codec, SideResource};
 use throughline_store::{ItemPage, LineageRow, OperationFilter};
 
 /// Links that are looked up at once, from the end of the history backwards.
@@ -26,8 +28,17 @@ pub(crate) struct Found {
     pub(crate) is_delta: bool,
     /// The chain over the client's view of everything up to the end of its input.
     pub(crate) link: Link,
+    /// The calls of the shared history in the client's copy and in the journal.
+    pub(crate) calls: CallPairs,
     /// Links of the user atoms among the new items: index of the item in the request, link.
     pub(crate) user_links: Vec<(usize, Link)>,
+}
+
+/// A conversation and branch with its whole path, before it is cut to what is shared.
+struct Home {
+    origin: Option<(UnifiedConversation, UnifiedBranch)>,
+    path: Vec<UnifiedItem>,
+    calls: CallPairs,
 }
 
 pub(crate) struct Search<'a> {
@@ -35,8 +46,11 @@ pub(crate) struct Search<'a> {
     pub(crate) codec: &'a dyn Codec,
     pub(crate) principal_ref: &'a str,
     pub(crate) items: &'a [UnifiedItem],
+    pub(crate) resources: &'a [SideResource],
     pub(crate) conversation: Option<&'a UnifiedId>,
     pub(crate) branch: Option<&'a UnifiedId>,
+    /// Take a branch of its own whatever the head is: others keep moving it.
+    pub(crate) force_fork: bool,
 }
 
 impl Search<'_> {
@@ -49,15 +63,23 @@ impl Search<'_> {
             None => None,
         };
         let evidence = self.evidence(&asked, &links, named.as_ref()).await?;
-        let same_call = |asked: &str, known: &str| asked == known || self.codec.wire_call_id(known) == asked;
+        let mut pairs = CallPairs::default();
         let (home, path, place) = match (evidence, named) {
             (Some((atom, row)), _) => {
-                let conversation = self.engine.store.conversation(&row.conversation_id).await.map_err(|e| e.to_unified())?.ok_or_else(|| not_found("conversation"))?;
+                let conversation = self
+                    .engine
+                    .store
+                    .conversation(&row.conversation_id)
+                    .await
+                    .map_err(|e| e.to_unified())?
+                    .ok_or_else(|| not_found("conversation"))?;
                 let branch = self.branch(&row.branch_id).await?;
                 let path = self.path(&branch).await?;
                 match place::index_of(&path, &row.item_id) {
                     Some(on) => {
-                        let place = place::after_evidence(self.items, asked.get(atom).map_or(0, |a| a.item), &path, on, &same_call);
+                        let last = asked.get(atom).map_or(0, |a| a.item);
+                        pairs = CallPairs::align(self.items.get(..=last).unwrap_or_default(), path.get(..=on).unwrap_or_default());
+                        let place = place::after_evidence(self.items, last, &path, on, &|a, k| self.same_call(&pairs, a, k));
                         (Some((conversation, branch)), path, place)
                     }
                     None => (None, Vec::new(), Place::fresh(self.items)),
@@ -65,34 +87,56 @@ impl Search<'_> {
             }
             (None, Some((conversation, branch))) => {
                 let path = self.path(&branch).await?;
-                let place = if path.is_empty() { Place::fresh(self.items) } else { place::in_named_conversation(self.items, &path, &same_call) };
+                let place = if path.is_empty() {
+                    Place::fresh(self.items)
+                } else {
+                    place::in_named_conversation(self.items, &path, &|a, k| self.same_call(&CallPairs::default(), a, k))
+                };
                 (Some((conversation, branch)), path, place)
             }
             (None, None) => (None, Vec::new(), Place::fresh(self.items)),
         };
-        self.settle(home, path, place, &asked, &links, root).await
+        self.settle(
+            Home {
+                origin: home,
+                path,
+                calls: pairs,
+            },
+            place,
+            &asked,
+            &links,
+            root,
+        )
+        .await
     }
 
     /// Cuts the path to what is shared, adds changed instructions, and works out the chain.
-    async fn settle(
-        &self,
-        home: Option<(UnifiedConversation, UnifiedBranch)>,
-        mut path: Vec<UnifiedItem>,
-        mut place: Place,
-        asked: &[Atom],
-        links: &[Link],
-        root: Link,
-    ) -> Result<Found, UnifiedError> {
-        let history = place.new_items.iter().filter(|i| self.items.get(**i).is_some_and(|item| !item.is_instructions())).count();
+    async fn settle(&self, home: Home, mut place: Place, asked: &[Atom], links: &[Link], root: Link) -> Result<Found, UnifiedError> {
+        let Home {
+            origin: home,
+            mut path,
+            calls,
+        } = home;
+        let history = place
+            .new_items
+            .iter()
+            .filter(|i| self.items.get(**i).is_some_and(|item| !item.is_instructions()))
+            .count();
         let sent = self.items.iter().filter(|item| !item.is_instructions()).count();
-        let is_delta = home.is_some() && !path.is_empty() && history == sent && !place.forks && place.shared_through == path.len().checked_sub(1);
+        let is_delta =
+            home.is_some() && !path.is_empty() && history == sent && !place.forks && place.shared_through == path.len().checked_sub(1);
         path.truncate(place.shared_through.map_or(0, |i| i + 1));
         if let Some((_, branch)) = &home {
             // An answer on its way belongs to this branch; whoever asks meanwhile gets a branch of its own.
-            place.forks |= self.is_busy(branch).await?;
-            let adds_instructions = !place.new_items.iter().any(|i| self.items.get(*i).is_some_and(UnifiedItem::is_instructions));
+            place.forks |= self.force_fork || self.is_busy(branch).await?;
+            let adds_instructions = !place
+                .new_items
+                .iter()
+                .any(|i| self.items.get(*i).is_some_and(UnifiedItem::is_instructions));
             if adds_instructions && place::instructions_changed(self.items, &path) {
-                let mut all: Vec<usize> = (0..self.items.len()).filter(|i| self.items.get(*i).is_some_and(UnifiedItem::is_instructions)).collect();
+                let mut all: Vec<usize> = (0..self.items.len())
+                    .filter(|i| self.items.get(*i).is_some_and(UnifiedItem::is_instructions))
+                    .collect();
                 all.append(&mut place.new_items);
                 place.new_items = all;
             }
@@ -105,15 +149,33 @@ impl Search<'_> {
         } else {
             (links.last().copied().unwrap_or(root), pair(asked, links, &is_new))
         };
-        Ok(Found { home, path, place, is_delta, link, user_links })
+        Ok(Found {
+            home,
+            path,
+            place,
+            is_delta,
+            link,
+            calls,
+            user_links,
+        })
     }
 
     /// The deepest answer that this gateway delivered, looked up from the end backwards; within a named conversation only there.
-    async fn evidence(&self, asked: &[Atom], links: &[Link], named: Option<&(UnifiedConversation, UnifiedBranch)>) -> Result<Option<(usize, LineageRow)>, UnifiedError> {
+    async fn evidence(
+        &self,
+        asked: &[Atom],
+        links: &[Link],
+        named: Option<&(UnifiedConversation, UnifiedBranch)>,
+    ) -> Result<Option<(usize, LineageRow)>, UnifiedError> {
         let answers: Vec<usize> = asked.iter().enumerate().filter(|(_, a)| a.is_answer()).map(|(i, _)| i).collect();
         for batch in answers.rchunks(LOOKUP_BATCH) {
             let hashes: Vec<_> = batch.iter().filter_map(|i| links.get(*i)).map(|l| l.hash).collect();
-            let rows = self.engine.store.lineage(self.principal_ref, &hashes).await.map_err(|e| e.to_unified())?;
+            let rows = self
+                .engine
+                .store
+                .lineage(self.principal_ref, &hashes)
+                .await
+                .map_err(|e| e.to_unified())?;
             for atom in batch.iter().rev() {
                 let Some(link) = links.get(*atom) else { continue };
                 let candidates: Vec<&LineageRow> = rows
@@ -129,22 +191,46 @@ impl Search<'_> {
         Ok(None)
     }
 
-    /// Between twins: a branch head, then the most recent; rows come newest first.
+    fn same_call(&self, pairs: &CallPairs, asked: &str, known: &str) -> bool {
+        pairs.same(asked, known) || pairs.known(asked).is_none() && self.codec.wire_call_id(known) == asked
+    }
+
+    /// Between twins: most issued IDs echoed, then a branch head, then the most recent; rows come newest first.
     async fn choose(&self, candidates: &[&LineageRow]) -> Result<Option<LineageRow>, UnifiedError> {
-        if let [_, _, ..] = candidates {
-            for row in candidates {
-                let branch = self.engine.store.branch(&row.branch_id).await.map_err(|e| e.to_unified())?;
-                if branch.is_some_and(|b| b.head_item_id.as_ref() == Some(&row.item_id)) {
-                    return Ok(Some((*row).clone()));
-                }
+        let [first, _, ..] = candidates else {
+            return Ok(candidates.first().map(|row| (*row).clone()));
+        };
+        let hashes = issued::echoed(&self.engine.vault, self.items, self.resources)?;
+        let issued = if hashes.is_empty() {
+            Vec::new()
+        } else {
+            self.engine
+                .store
+                .issued_ids(self.principal_ref, &hashes)
+                .await
+                .map_err(|e| e.to_unified())?
+        };
+        let echoes = |row: &LineageRow| {
+            let on_branch = issued.iter().filter(|i| i.branch_id == row.branch_id).count();
+            let in_conversation = issued.iter().filter(|i| i.conversation_id == row.conversation_id).count();
+            (on_branch, in_conversation)
+        };
+        let most = candidates.iter().map(|row| echoes(row)).max().unwrap_or_default();
+        let best: Vec<&&LineageRow> = candidates.iter().filter(|row| echoes(row) == most).collect();
+        for row in &best {
+            let branch = self.engine.store.branch(&row.branch_id).await.map_err(|e| e.to_unified())?;
+            if branch.is_some_and(|b| b.head_item_id.as_ref() == Some(&row.item_id)) {
+                return Ok(Some((**row).clone()));
             }
         }
-        Ok(candidates.first().map(|row| (*row).clone()))
+        Ok(best.first().map_or(Some((*first).clone()), |row| Some((**row).clone())))
     }
 
     async fn named_conversation(&self, id: &UnifiedId) -> Result<(UnifiedConversation, UnifiedBranch), UnifiedError> {
         let conversation = self.engine.store.conversation(id).await.map_err(|e| e.to_unified())?;
-        let conversation = conversation.filter(|c| c.principal_ref == self.principal_ref).ok_or_else(|| not_found("conversation"))?;
+        let conversation = conversation
+            .filter(|c| c.principal_ref == self.principal_ref)
+            .ok_or_else(|| not_found("conversation"))?;
         let branch = self.branch(self.branch.unwrap_or(&conversation.default_branch_id)).await?;
         if branch.conversation_id != conversation.conversation_id {
             return Err(not_found("branch"));
@@ -153,14 +239,28 @@ impl Search<'_> {
     }
 
     async fn branch(&self, id: &UnifiedId) -> Result<UnifiedBranch, UnifiedError> {
-        self.engine.store.branch(id).await.map_err(|e| e.to_unified())?.ok_or_else(|| not_found("branch"))
+        self.engine
+            .store
+            .branch(id)
+            .await
+            .map_err(|e| e.to_unified())?
+            .ok_or_else(|| not_found("branch"))
     }
 
     async fn path(&self, branch: &UnifiedBranch) -> Result<Vec<UnifiedItem>, UnifiedError> {
         let mut path: Vec<UnifiedItem> = Vec::new();
         loop {
-            let page = ItemPage { after_sequence: path.last().map_or(0, |i| i.sequence), limit: PAGE, ..ItemPage::default() };
-            let items = self.engine.store.branch_items(&branch.branch_id, page).await.map_err(|e| e.to_unified())?;
+            let page = ItemPage {
+                after_sequence: path.last().map_or(0, |i| i.sequence),
+                limit: PAGE,
+                ..ItemPage::default()
+            };
+            let items = self
+                .engine
+                .store
+                .branch_items(&branch.branch_id, page)
+                .await
+                .map_err(|e| e.to_unified())?;
             let full = items.len() == PAGE;
             path.extend(items);
             if !full {
@@ -183,5 +283,10 @@ impl Search<'_> {
 }
 
 fn pair(asked: &[Atom], links: &[Link], is_new: &dyn Fn(&Atom) -> bool) -> Vec<(usize, Link)> {
-    asked.iter().zip(links).filter(|(atom, _)| is_new(atom)).map(|(atom, link)| (atom.item, *link)).collect()
+    asked
+        .iter()
+        .zip(links)
+        .filter(|(atom, _)| is_new(atom))
+        .map(|(atom, link)| (atom.item, *link))
+        .collect()
 }

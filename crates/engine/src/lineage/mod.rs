@@ -6,8 +6,10 @@
 //! head or forks a branch.
 
 pub mod atoms;
+pub(crate) mod calls;
 pub mod chain;
 pub(crate) mod find;
+pub(crate) mod issued;
 pub mod place;
 
 /// Version of the rule. A change of the rule rebuilds links from the journal and never mixes two rules.

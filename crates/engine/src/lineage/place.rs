@@ -22,12 +22,22 @@ pub struct Place {
 impl Place {
     /// A request that shares nothing.
     pub fn fresh(request: &[UnifiedItem]) -> Self {
-        Self { shared_through: None, new_items: (0..request.len()).collect(), forks: false }
+        Self {
+            shared_through: None,
+            new_items: (0..request.len()).collect(),
+            forks: false,
+        }
     }
 }
 
 /// Places a request whose evidence ends at `request_item` of the request and `path_item` of the branch path.
-pub fn after_evidence(request: &[UnifiedItem], request_item: usize, path: &[UnifiedItem], path_item: usize, same_call: &dyn Fn(&str, &str) -> bool) -> Place {
+pub fn after_evidence(
+    request: &[UnifiedItem],
+    request_item: usize,
+    path: &[UnifiedItem],
+    path_item: usize,
+    same_call: &dyn Fn(&str, &str) -> bool,
+) -> Place {
     // What still belongs to the answer (reasoning, hosted calls) is on the branch already.
     let mut at = request_item + 1;
     while request.get(at).is_some_and(belongs_to_answer) {
@@ -43,12 +53,17 @@ pub fn in_named_conversation(request: &[UnifiedItem], path: &[UnifiedItem], same
     let (asked, known) = (atoms(request), atoms(path));
     let common = asked.iter().zip(&known).take_while(|(a, b)| a.canonical == b.canonical).count();
     let last_answer = |list: &[Atom]| list.get(..common).unwrap_or_default().iter().rposition(Atom::is_answer);
-    match (last_answer(&asked).and_then(|i| asked.get(i)), last_answer(&known).and_then(|i| known.get(i))) {
+    match (
+        last_answer(&asked).and_then(|i| asked.get(i)),
+        last_answer(&known).and_then(|i| known.get(i)),
+    ) {
         (Some(a), Some(b)) => after_evidence(request, a.item, path, end_of_answer(path, b.item), same_call),
         _ if common > 0 => walk(request, 0, path, 0, None, same_call),
         _ => Place {
             shared_through: path.len().checked_sub(1),
-            new_items: (0..request.len()).filter(|i| request.get(*i).is_some_and(|item| !item.is_instructions())).collect(),
+            new_items: (0..request.len())
+                .filter(|i| request.get(*i).is_some_and(|item| !item.is_instructions()))
+                .collect(),
             forks: false,
         },
     }
@@ -63,7 +78,14 @@ fn end_of_answer(path: &[UnifiedItem], item: usize) -> usize {
     end
 }
 
-fn walk(request: &[UnifiedItem], mut at: usize, path: &[UnifiedItem], mut on: usize, mut shared: Option<usize>, same_call: &dyn Fn(&str, &str) -> bool) -> Place {
+fn walk(
+    request: &[UnifiedItem],
+    mut at: usize,
+    path: &[UnifiedItem],
+    mut on: usize,
+    mut shared: Option<usize>,
+    same_call: &dyn Fn(&str, &str) -> bool,
+) -> Place {
     loop {
         while request.get(at).is_some_and(UnifiedItem::is_instructions) {
             at += 1;
@@ -71,7 +93,9 @@ fn walk(request: &[UnifiedItem], mut at: usize, path: &[UnifiedItem], mut on: us
         while path.get(on).is_some_and(is_beside_history) {
             on += 1;
         }
-        let (Some(asked), Some(known)) = (request.get(at), path.get(on)) else { break };
+        let (Some(asked), Some(known)) = (request.get(at), path.get(on)) else {
+            break;
+        };
         if is_result(asked) && is_result(known) {
             // Results of parallel calls may come in another order.
             let (run, stored) = (run_of_results(request, at), run_of_results(path, on));
@@ -88,11 +112,17 @@ fn walk(request: &[UnifiedItem], mut at: usize, path: &[UnifiedItem], mut on: us
         }
         shared = Some(on - 1);
     }
-    let new_items = (at..request.len()).filter(|i| request.get(*i).is_some_and(|item| !item.is_instructions())).collect();
+    let new_items = (at..request.len())
+        .filter(|i| request.get(*i).is_some_and(|item| !item.is_instructions()))
+        .collect();
     let forks = path.get(on..).unwrap_or_default().iter().any(|item| !is_beside_history(item));
     // At the head, items beside history (a switch, an error) stay before what is new.
     let shared_through = if forks { shared } else { path.len().checked_sub(1) };
-    Place { shared_through, new_items, forks }
+    Place {
+        shared_through,
+        new_items,
+        forks,
+    }
 }
 
 fn belongs_to_answer(item: &UnifiedItem) -> bool {
@@ -125,7 +155,11 @@ fn run_of_results(items: &[UnifiedItem], from: usize) -> &[UnifiedItem] {
 
 fn same_results(asked: &[UnifiedItem], known: &[UnifiedItem], same_call: &dyn Fn(&str, &str) -> bool) -> bool {
     asked.len() == known.len()
-        && asked.iter().all(|a| known.iter().any(|k| a.call_id().zip(k.call_id()).is_some_and(|(x, y)| same_call(x, y)) && same_content(a, k)))
+        && asked.iter().all(|a| {
+            known
+                .iter()
+                .any(|k| a.call_id().zip(k.call_id()).is_some_and(|(x, y)| same_call(x, y)) && same_content(a, k))
+        })
 }
 
 fn same_item(asked: &UnifiedItem, known: &UnifiedItem) -> bool {
@@ -141,7 +175,12 @@ fn same_item(asked: &UnifiedItem, known: &UnifiedItem) -> bool {
 /// Equal media and equal texts up to white space and borders of parts.
 fn same_content(a: &UnifiedItem, b: &UnifiedItem) -> bool {
     let text = |item: &UnifiedItem| -> String {
-        item.parts().iter().filter_map(|part| part.as_text()).flat_map(str::chars).filter(|c| !c.is_whitespace()).collect()
+        item.parts()
+            .iter()
+            .filter_map(|part| part.as_text())
+            .flat_map(str::chars)
+            .filter(|c| !c.is_whitespace())
+            .collect()
     };
     let media = |item: &UnifiedItem| item.parts().iter().filter(|part| part.as_text().is_none()).count();
     text(a) == text(b) && media(a) == media(b)
@@ -156,7 +195,9 @@ pub fn instructions_changed(request: &[UnifiedItem], path: &[UnifiedItem]) -> bo
 
 /// The newest run of instructions on a path.
 pub fn newest_instructions(path: &[UnifiedItem]) -> &[UnifiedItem] {
-    let Some(last) = path.iter().rposition(UnifiedItem::is_instructions) else { return &[] };
+    let Some(last) = path.iter().rposition(UnifiedItem::is_instructions) else {
+        return &[];
+    };
     let head = path.get(..=last).unwrap_or_default();
     let length = head.iter().rev().take_while(|i| i.is_instructions()).count();
     head.get(head.len() - length..).unwrap_or_default()

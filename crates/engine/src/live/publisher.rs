@@ -44,8 +44,16 @@ struct Ring {
 impl Live {
     pub(crate) fn new(head: u64, max_events: usize, max_bytes: usize) -> Self {
         Self {
-            ring: Mutex::new(Ring { events: VecDeque::new(), bytes: 0, max_events, max_bytes }),
-            head: watch::Sender::new(Head { sequence: head, closed: false }),
+            ring: Mutex::new(Ring {
+                events: VecDeque::new(),
+                bytes: 0,
+                max_events,
+                max_bytes,
+            }),
+            head: watch::Sender::new(Head {
+                sequence: head,
+                closed: false,
+            }),
             cancel: watch::Sender::new(None),
             secrets: RwLock::default(),
             root_secrets: RwLock::default(),
@@ -81,7 +89,15 @@ impl Live {
             return None;
         }
         let skip = usize::try_from(after + 1 - first).ok()?;
-        Some(ring.events.iter().skip(skip).take_while(|(sequence, _)| *sequence <= through).take(limit).cloned().collect())
+        Some(
+            ring.events
+                .iter()
+                .skip(skip)
+                .take_while(|(sequence, _)| *sequence <= through)
+                .take(limit)
+                .cloned()
+                .collect(),
+        )
     }
 
     /// Tells every subscriber that nothing more comes from here.
@@ -102,19 +118,33 @@ impl Live {
     }
 
     pub(crate) fn disclose(&self, resource_id: UnifiedId, payload: Bytes) {
-        self.secrets.write().unwrap_or_else(PoisonError::into_inner).insert(resource_id, payload);
+        self.secrets
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(resource_id, payload);
     }
 
     pub(crate) fn disclose_root(&self, schema: String, payload: Bytes) {
-        self.root_secrets.write().unwrap_or_else(PoisonError::into_inner).insert(schema, payload);
+        self.root_secrets
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(schema, payload);
     }
 
     pub(crate) fn root_secret(&self, schema: &str) -> Option<Bytes> {
-        self.root_secrets.read().unwrap_or_else(PoisonError::into_inner).get(schema).cloned()
+        self.root_secrets
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(schema)
+            .cloned()
     }
 
     pub(crate) fn secret(&self, resource_id: &UnifiedId) -> Option<Bytes> {
-        self.secrets.read().unwrap_or_else(PoisonError::into_inner).get(resource_id).cloned()
+        self.secrets
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(resource_id)
+            .cloned()
     }
 }
 

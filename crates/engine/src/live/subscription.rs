@@ -29,8 +29,13 @@ impl Delivery {
     /// # Errors
     /// `storage.corrupt` when the stored bytes are no event.
     pub fn event(&self) -> Result<UnifiedEventV2, UnifiedError> {
-        decode_unscanned(&self.bytes)
-            .map_err(|_| UnifiedError::new(ErrorCategory::Storage, "corrupt", format!("event {} cannot be read; run `throughline db check`", self.sequence)))
+        decode_unscanned(&self.bytes).map_err(|_| {
+            UnifiedError::new(
+                ErrorCategory::Storage,
+                "corrupt",
+                format!("event {} cannot be read; run `throughline db check`", self.sequence),
+            )
+        })
     }
 
     /// Whether this is `stream.completed`, after which nothing follows. The kind is the first member of every event.
@@ -55,7 +60,14 @@ impl Subscription {
             let head = live.watch_head();
             (live, head)
         });
-        Self { store, operation_id, live, cursor: after, ready: VecDeque::new(), ended: false }
+        Self {
+            store,
+            operation_id,
+            live,
+            cursor: after,
+            ready: VecDeque::new(),
+            ended: false,
+        }
     }
 
     /// The operation.
@@ -79,7 +91,10 @@ impl Subscription {
             // The head is read before the data, so a later move wakes this subscriber again.
             let head = match &mut self.live {
                 Some((_, head)) => *head.borrow_and_update(),
-                None => Head { sequence: self.store.last_sequence(&self.operation_id).await.map_err(|e| e.to_unified())?, closed: true },
+                None => Head {
+                    sequence: self.store.last_sequence(&self.operation_id).await.map_err(|e| e.to_unified())?,
+                    closed: true,
+                },
             };
             if self.cursor < head.sequence {
                 self.read_up_to(head.sequence).await?;
@@ -103,15 +118,34 @@ impl Subscription {
         let events = match from_ring {
             Some(events) if !events.is_empty() => events.into_iter().map(|(sequence, bytes)| Delivery { sequence, bytes }).collect(),
             _ => {
-                let range = EventRange { after: self.cursor, through: head, max_events: PAGE_EVENTS, max_bytes: PAGE_BYTES };
-                let stored = self.store.events_after(&self.operation_id, range).await.map_err(|e| e.to_unified())?;
-                stored.into_iter().map(|e| Delivery { sequence: e.sequence, bytes: e.bytes }).collect::<Vec<_>>()
+                let range = EventRange {
+                    after: self.cursor,
+                    through: head,
+                    max_events: PAGE_EVENTS,
+                    max_bytes: PAGE_BYTES,
+                };
+                let stored = self
+                    .store
+                    .events_after(&self.operation_id, range)
+                    .await
+                    .map_err(|e| e.to_unified())?;
+                stored
+                    .into_iter()
+                    .map(|e| Delivery {
+                        sequence: e.sequence,
+                        bytes: e.bytes,
+                    })
+                    .collect::<Vec<_>>()
             }
         };
         match events.last() {
             Some(last) => self.cursor = last.sequence,
             None => {
-                return Err(UnifiedError::new(ErrorCategory::Storage, "corrupt", format!("events after {} are missing; run `throughline db check`", self.cursor)));
+                return Err(UnifiedError::new(
+                    ErrorCategory::Storage,
+                    "corrupt",
+                    format!("events after {} are missing; run `throughline db check`", self.cursor),
+                ));
             }
         }
         self.ready.extend(events);

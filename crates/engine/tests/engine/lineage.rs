@@ -9,7 +9,11 @@ use throughline_protocols::{DecodeContext, codec_of};
 
 /// `{name, protocol, body, atoms, link}`: neighbours with equal links show one history in two forms.
 fn vectors() -> Vec<Value> {
-    include_str!("lineage_vectors.jsonl").lines().filter(|l| !l.trim().is_empty()).map(|l| serde_json::from_str(l).unwrap()).collect()
+    include_str!("lineage_vectors.jsonl")
+        .lines()
+        .filter(|l| !l.trim().is_empty())
+        .map(|l| serde_json::from_str(l).unwrap())
+        .collect()
 }
 
 /// The vectors of the design page, when the checkout beside this one is there.
@@ -20,7 +24,10 @@ fn shared_vectors() -> Vec<Value> {
         eprintln!("skipped: ../shared is absent");
         return Vec::new();
     };
-    text.lines().filter(|l| l.starts_with("{\"name\"")).map(|l| serde_json::from_str(l).unwrap()).collect()
+    text.lines()
+        .filter(|l| l.starts_with("{\"name\""))
+        .map(|l| serde_json::from_str(l).unwrap())
+        .collect()
 }
 
 #[test]
@@ -33,13 +40,17 @@ fn atoms_and_links_follow_the_vectors() {
 fn check_vectors(vectors: &[Value], key: &[u8], principal: &str, least: usize) {
     let mut shown = 0;
     for vector in vectors {
-        let Some(codec) = codec_of(&ProtocolFamily::from_word(vector["protocol"].as_str().unwrap())) else { continue };
+        let Some(codec) = codec_of(&ProtocolFamily::from_word(vector["protocol"].as_str().unwrap())) else {
+            continue;
+        };
         // The design page's bodies hold the history alone.
         let mut body = vector["body"].clone();
         for (key, value) in [("model", json!("m")), ("max_tokens", json!(9))] {
             body.as_object_mut().unwrap().entry(key).or_insert(value);
         }
-        let request = codec.decode_request(&serde_json::to_vec(&body).unwrap(), &DecodeContext::offline()).unwrap();
+        let request = codec
+            .decode_request(&serde_json::to_vec(&body).unwrap(), &DecodeContext::offline())
+            .unwrap();
         let list = atoms(&request.unified.conversation.items);
         let got: Vec<Value> = list.iter().map(|a| serde_json::from_str(&a.canonical).unwrap()).collect();
         assert_eq!(Value::from(got), vector["atoms"], "{}", vector["name"]);
@@ -105,10 +116,20 @@ async fn an_edited_question_forks_and_a_changed_system_text_does_not() {
     let world = World::new();
     let system = |text: &str| json!({"role":"system","content":text});
     let root = answer(&world, &chat_body("gpt-a", &[system("a"), user("one")]), "1").await;
-    let same = answer(&world, &chat_body("gpt-a", &[system("b"), user("one"), said("1"), user("two")]), "2").await;
+    let same = answer(
+        &world,
+        &chat_body("gpt-a", &[system("b"), user("one"), said("1"), user("two")]),
+        "2",
+    )
+    .await;
     assert_eq!(same, root);
     assert_eq!(World::last_call(&world.chat)["messages"][0]["content"], "b");
-    let edited = answer(&world, &chat_body("gpt-a", &[system("b"), user("one"), said("1"), user("zwei")]), "2").await;
+    let edited = answer(
+        &world,
+        &chat_body("gpt-a", &[system("b"), user("one"), said("1"), user("zwei")]),
+        "2",
+    )
+    .await;
     assert_ne!(edited, root);
     assert_eq!(world.conversations().await.len(), 1);
 }
@@ -122,7 +143,9 @@ async fn pruned_and_reordered_results_still_land_on_the_head() {
     let calls = json!({"role":"assistant","content":null,"tool_calls":[call("c1", "a"), call("c2", "b")]});
     let mut sse = chat_frame(&json!([{"index":0,"delta":{"role":"assistant","content":null},"finish_reason":null}]));
     for (index, (id, name)) in [("c1", "a"), ("c2", "b")].into_iter().enumerate() {
-        sse += &chat_frame(&json!([{"index":0,"delta":{"tool_calls":[{"index":index,"id":id,"type":"function","function":{"name":name,"arguments":"{}"}}]},"finish_reason":null}]));
+        sse += &chat_frame(
+            &json!([{"index":0,"delta":{"tool_calls":[{"index":index,"id":id,"type":"function","function":{"name":name,"arguments":"{}"}}]},"finish_reason":null}]),
+        );
     }
     sse += &chat_frame(&json!([{"index":0,"delta":{},"finish_reason":"tool_calls"}]));
     sse += "data: [DONE]\n\n";
@@ -131,9 +154,26 @@ async fn pruned_and_reordered_results_still_land_on_the_head() {
     let root = turn.branch_id.clone();
     turn.collect().await.unwrap();
     let result = |id: &str, text: &str| json!({"role":"tool","tool_call_id":id,"content":text});
-    let second = answer(&world, &body(vec![user("go"), calls.clone(), result("c2", "2"), result("c1", "1")]), "done").await;
+    let second = answer(
+        &world,
+        &body(vec![user("go"), calls.clone(), result("c2", "2"), result("c1", "1")]),
+        "done",
+    )
+    .await;
     assert_eq!(second, root);
-    let third = answer(&world, &body(vec![user("go"), calls, result("c1", "[cut]"), result("c2", "[cut]"), said("done"), user("more")]), "ok").await;
+    let third = answer(
+        &world,
+        &body(vec![
+            user("go"),
+            calls,
+            result("c1", "[cut]"),
+            result("c2", "[cut]"),
+            said("done"),
+            user("more"),
+        ]),
+        "ok",
+    )
+    .await;
     assert_eq!(third, root);
 }
 
@@ -173,4 +213,62 @@ async fn a_named_conversation_takes_a_delta_and_must_belong_to_the_principal() {
     foreign.principal = throughline_engine::Principal::new("somebody else");
     let error = world.engine.begin(foreign, &world).await.err().unwrap().error;
     assert_eq!(error.code, "not-found.resource");
+}
+
+#[tokio::test]
+async fn twins_are_settled_by_the_ids_that_they_echo() {
+    let world = World::new();
+    let tools = json!([{"type":"function","function":{"name":"a"}}]);
+    let body = |messages: Vec<Value>| json!({"model":"gpt-a","stream":true,"tools":tools,"messages":messages});
+    let call = |id: &str| json!({"id":id,"type":"function","function":{"name":"a","arguments":"{}"}});
+    let sse = |id: &str| {
+        chat_frame(
+            &json!([{"index":0,"delta":{"role":"assistant","content":null,"tool_calls":[{"index":0,"id":id,"type":"function","function":{"name":"a","arguments":"{}"}}]},"finish_reason":null}]),
+        ) + &chat_frame(&json!([{"index":0,"delta":{},"finish_reason":"tool_calls"}]))
+            + "data: [DONE]\n\n"
+    };
+    let mut branches = Vec::new();
+    for id in ["call_first", "call_second"] {
+        World::expect(&world.chat, Answer::Sse(sse(id)));
+        let turn = world.begin(&CHAT, &body(vec![user("go")])).await;
+        branches.push(turn.branch_id.clone());
+        turn.collect().await.unwrap();
+    }
+    assert_ne!(branches[0], branches[1]);
+    for (id, branch) in ["call_first", "call_second"].into_iter().zip(&branches) {
+        let history = vec![
+            user("go"),
+            json!({"role":"assistant","content":null,"tool_calls":[call(id)]}),
+            json!({"role":"tool","tool_call_id":id,"content":id}),
+        ];
+        assert_eq!(answer(&world, &body(history), "done").await, *branch);
+        let items = world.items(branch).await;
+        let ids: Vec<_> = items.iter().filter_map(|i| i.call_id()).collect();
+        assert_eq!(ids, [id, id], "call and result are one pair");
+    }
+}
+
+#[tokio::test]
+async fn a_result_belongs_to_its_call_by_place_when_the_client_renamed_it() {
+    let world = World::new();
+    let tools = json!([{"type":"function","function":{"name":"a"}}]);
+    let body = |messages: Vec<Value>| json!({"model":"gpt-a","stream":true,"tools":tools,"messages":messages});
+    let sse = chat_frame(
+        &json!([{"index":0,"delta":{"role":"assistant","content":null,"tool_calls":[{"index":0,"id":"call_as_issued","type":"function","function":{"name":"a","arguments":"{}"}}]},"finish_reason":null}]),
+    ) + &chat_frame(&json!([{"index":0,"delta":{},"finish_reason":"tool_calls"}]))
+        + "data: [DONE]\n\n";
+    World::expect(&world.chat, Answer::Sse(sse));
+    let turn = world.begin(&CHAT, &body(vec![user("go")])).await;
+    let branch = turn.branch_id.clone();
+    turn.collect().await.unwrap();
+    let call = json!({"id":"renamed_by_client","type":"function","function":{"name":"a","arguments":"{}"}});
+    let history = vec![
+        user("go"),
+        json!({"role":"assistant","content":null,"tool_calls":[call]}),
+        json!({"role":"tool","tool_call_id":"renamed_by_client","content":"r"}),
+    ];
+    assert_eq!(answer(&world, &body(history), "done").await, branch);
+    let items = world.items(&branch).await;
+    let ids: Vec<_> = items.iter().filter_map(|i| i.call_id()).collect();
+    assert_eq!(ids, ["call_as_issued", "call_as_issued"]);
 }

@@ -98,17 +98,33 @@ async fn a_cursor_is_bound_to_principal_operation_and_bytes() {
     let (me, other) = (World::principal(), Principal::new("other"));
     let cursor = world.engine.cursor(&me, &conversation, &id, 3).unwrap();
     assert_eq!(world.engine.read_cursor(&me, &id, &cursor).unwrap(), 3);
-    assert_eq!(world.engine.read_cursor(&other, &id, &cursor).unwrap_err().code, "invalid-request.cursor");
-    assert_eq!(world.engine.read_cursor(&me, &conversation, &cursor).unwrap_err().code, "invalid-request.cursor");
+    assert_eq!(
+        world.engine.read_cursor(&other, &id, &cursor).unwrap_err().code,
+        "invalid-request.cursor"
+    );
+    assert_eq!(
+        world.engine.read_cursor(&me, &conversation, &cursor).unwrap_err().code,
+        "invalid-request.cursor"
+    );
     let bytes = data_encoding::BASE64URL_NOPAD.decode(cursor.as_bytes()).unwrap();
     for bit in 0..bytes.len() * 8 {
         let mut altered = bytes.clone();
         altered[bit / 8] ^= 1 << (bit % 8);
         let text = data_encoding::BASE64URL_NOPAD.encode(&altered);
-        assert_eq!(world.engine.read_cursor(&me, &id, &text).unwrap_err().code, "invalid-request.cursor", "bit {bit}");
+        assert_eq!(
+            world.engine.read_cursor(&me, &id, &text).unwrap_err().code,
+            "invalid-request.cursor",
+            "bit {bit}"
+        );
     }
-    assert_eq!(world.engine.subscribe(&me, &id, 999).await.err().unwrap().code, "conflict.cursor-ahead");
-    assert_eq!(world.engine.subscribe(&other, &id, 0).await.err().unwrap().code, "not-found.resource");
+    assert_eq!(
+        world.engine.subscribe(&me, &id, 999).await.err().unwrap().code,
+        "conflict.cursor-ahead"
+    );
+    assert_eq!(
+        world.engine.subscribe(&other, &id, 0).await.err().unwrap().code,
+        "not-found.resource"
+    );
 }
 
 #[tokio::test]

@@ -1,5 +1,13 @@
 //! Behaviour of the engine through its public API, over the in-memory store and scripted providers.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::unused_self, missing_docs, unreachable_pub)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::unused_self,
+    missing_docs,
+    unreachable_pub
+)]
 
 mod lineage;
 mod live;

@@ -5,7 +5,10 @@ use serde_json::{Value, json};
 use throughline_format::clause;
 
 fn thinking(signature: &str) -> Vec<Value> {
-    vec![json!({"type":"thinking","thinking":"hm","signature":signature}), json!({"type":"text","text":"done"})]
+    vec![
+        json!({"type":"thinking","thinking":"hm","signature":signature}),
+        json!({"type":"text","text":"done"}),
+    ]
 }
 
 fn with_thinking(mut body: Value) -> Value {
@@ -21,46 +24,83 @@ async fn a_signature_returns_to_its_owner_even_when_the_client_never_saw_it() {
     let first = world.begin(&CHAT, &chat_body("claude-x", &[user("one")])).await;
     first.collect().await.unwrap();
 
-    let second = chat_body("claude-x", &[user("one"), json!({"role":"assistant","content":"done"}), user("two")]);
-    World::expect(&world.anthropic, Answer::Sse(anthropic_sse(&[json!({"type":"text","text":"ok"})], "end_turn")));
+    let second = chat_body(
+        "claude-x",
+        &[user("one"), json!({"role":"assistant","content":"done"}), user("two")],
+    );
+    World::expect(
+        &world.anthropic,
+        Answer::Sse(anthropic_sse(&[json!({"type":"text","text":"ok"})], "end_turn")),
+    );
     let mut second = second;
     second["reasoning_effort"] = json!("high");
     world.begin(&CHAT, &second).await.collect().await.unwrap();
-    assert!(World::last_call(&world.anthropic).to_string().contains("SIGNATURE-1"), "the owner gets its signature back");
+    assert!(
+        World::last_call(&world.anthropic).to_string().contains("SIGNATURE-1"),
+        "the owner gets its signature back"
+    );
 
     let mut third = chat_body("gpt-a", &[user("one"), json!({"role":"assistant","content":"done"}), user("three")]);
     World::expect(&world.chat, Answer::Sse(chat_sse("ok")));
     world.begin(&CHAT, &third).await.collect().await.unwrap();
-    assert!(!World::last_call(&world.chat).to_string().contains("SIGNATURE-1"), "another provider does not");
+    assert!(
+        !World::last_call(&world.chat).to_string().contains("SIGNATURE-1"),
+        "another provider does not"
+    );
 
     third["model"] = json!("claude-other");
-    World::expect(&world.anthropic, Answer::Sse(anthropic_sse(&[json!({"type":"text","text":"ok"})], "end_turn")));
+    World::expect(
+        &world.anthropic,
+        Answer::Sse(anthropic_sse(&[json!({"type":"text","text":"ok"})], "end_turn")),
+    );
     world.begin(&CHAT, &third).await.collect().await.unwrap();
-    assert!(!World::last_call(&world.anthropic).to_string().contains("SIGNATURE-1"), "another credential of the same provider does not");
+    assert!(
+        !World::last_call(&world.anthropic).to_string().contains("SIGNATURE-1"),
+        "another credential of the same provider does not"
+    );
 }
 
 #[tokio::test]
 async fn a_client_of_the_owners_protocol_gets_the_signature_and_may_present_it() {
     let world = World::new();
     World::expect(&world.anthropic, Answer::Sse(anthropic_sse(&thinking("SIGNATURE-2"), "end_turn")));
-    let turn = world.begin(&ANTHROPIC, &with_thinking(anthropic_body("claude-x", &[user("one")]))).await;
+    let turn = world
+        .begin(&ANTHROPIC, &with_thinking(anthropic_body("claude-x", &[user("one")])))
+        .await;
     let (encode, codec) = (turn.encode.clone(), throughline_protocols::codec_of(&ANTHROPIC).unwrap());
     let result = turn.collect().await.unwrap();
     let answer: Value = serde_json::from_str(&codec.encode_response(&result, &encode).unwrap().body).unwrap();
     assert_eq!(answer["content"][0]["signature"], "SIGNATURE-2");
 
-    let next = with_thinking(anthropic_body("claude-x", &[user("one"), json!({"role":"assistant","content":answer["content"]}), user("two")]));
-    World::expect(&world.anthropic, Answer::Sse(anthropic_sse(&[json!({"type":"text","text":"ok"})], "end_turn")));
+    let next = with_thinking(anthropic_body(
+        "claude-x",
+        &[user("one"), json!({"role":"assistant","content":answer["content"]}), user("two")],
+    ));
+    World::expect(
+        &world.anthropic,
+        Answer::Sse(anthropic_sse(&[json!({"type":"text","text":"ok"})], "end_turn")),
+    );
     world.begin(&ANTHROPIC, &next).await.collect().await.unwrap();
-    assert_eq!(world.anthropic.0.raw_calls.lock().unwrap()[1], next.to_string(), "known state of the owner passes through");
+    assert_eq!(
+        world.anthropic.0.raw_calls.lock().unwrap()[1],
+        next.to_string(),
+        "known state of the owner passes through"
+    );
 }
 
 #[tokio::test]
 async fn a_signature_of_unknown_origin_goes_to_nobody() {
     clause!("REAS-03");
     let world = World::new();
-    let history = [user("one"), json!({"role":"assistant","content":thinking("FROM-ELSEWHERE")}), user("two")];
-    World::expect(&world.anthropic, Answer::Sse(anthropic_sse(&[json!({"type":"text","text":"ok"})], "end_turn")));
+    let history = [
+        user("one"),
+        json!({"role":"assistant","content":thinking("FROM-ELSEWHERE")}),
+        user("two"),
+    ];
+    World::expect(
+        &world.anthropic,
+        Answer::Sse(anthropic_sse(&[json!({"type":"text","text":"ok"})], "end_turn")),
+    );
     let turn = world.begin(&ANTHROPIC, &with_thinking(anthropic_body("claude-x", &history))).await;
     turn.collect().await.unwrap();
     let sent = World::last_call(&world.anthropic).to_string();
@@ -71,16 +111,25 @@ async fn a_signature_of_unknown_origin_goes_to_nobody() {
 #[tokio::test]
 async fn synthetic_signatures_never_go_upstream() {
     let world = World::new();
-    let sse = chat_frame(&json!([{"index":0,"delta":{"role":"assistant","reasoning_content":"let me see"},"finish_reason":null}])) + &chat_sse("answer");
+    let sse = chat_frame(&json!([{"index":0,"delta":{"role":"assistant","reasoning_content":"let me see"},"finish_reason":null}]))
+        + &chat_sse("answer");
     World::expect(&world.chat, Answer::Sse(sse));
-    let turn = world.begin(&ANTHROPIC, &with_thinking(anthropic_body("gpt-a", &[user("one")]))).await;
+    let turn = world
+        .begin(&ANTHROPIC, &with_thinking(anthropic_body("gpt-a", &[user("one")])))
+        .await;
     let (encode, codec) = (turn.encode.clone(), throughline_protocols::codec_of(&ANTHROPIC).unwrap());
     let result = turn.collect().await.unwrap();
     let answer: Value = serde_json::from_str(&codec.encode_response(&result, &encode).unwrap().body).unwrap();
     assert!(answer["content"][0]["signature"].as_str().unwrap().starts_with("tl-synthetic:"));
 
-    let next = with_thinking(anthropic_body("claude-x", &[user("one"), json!({"role":"assistant","content":answer["content"]}), user("two")]));
-    World::expect(&world.anthropic, Answer::Sse(anthropic_sse(&[json!({"type":"text","text":"ok"})], "end_turn")));
+    let next = with_thinking(anthropic_body(
+        "claude-x",
+        &[user("one"), json!({"role":"assistant","content":answer["content"]}), user("two")],
+    ));
+    World::expect(
+        &world.anthropic,
+        Answer::Sse(anthropic_sse(&[json!({"type":"text","text":"ok"})], "end_turn")),
+    );
     world.begin(&ANTHROPIC, &next).await.collect().await.unwrap();
     let sent = World::last_call(&world.anthropic).to_string();
     assert!(!sent.contains("tl-synthetic:"));

@@ -16,10 +16,17 @@ async fn committed_events_survive_and_the_operation_ends_as_interrupted() {
     World::expect(&world.chat, Answer::Live(chunks));
     let turn = world.begin(&CHAT, &chat_body("gpt-a", &[user("one")])).await;
     let (id, branch, conversation) = (turn.operation_id.clone(), turn.branch_id.clone(), turn.conversation_id.clone());
-    send.send(Ok(chat_frame(&json!([{"index":0,"delta":{"role":"assistant","content":"half"},"finish_reason":null}])).into())).unwrap();
+    send.send(Ok(chat_frame(
+        &json!([{"index":0,"delta":{"role":"assistant","content":"half"},"finish_reason":null}]),
+    )
+    .into()))
+        .unwrap();
     let mut watcher = turn.subscription;
     let mut seen = Vec::new();
-    while !seen.last().is_some_and(|b: &Bytes| std::str::from_utf8(b).unwrap().contains("half")) {
+    while !seen
+        .last()
+        .is_some_and(|b: &Bytes| std::str::from_utf8(b).unwrap().contains("half"))
+    {
         seen.push(watcher.next().await.unwrap().unwrap().bytes);
     }
 
@@ -40,7 +47,10 @@ async fn committed_events_survive_and_the_operation_ends_as_interrupted() {
     assert!(replayed.len() > seen.len());
 
     World::expect(&next.chat, Answer::Sse(chat_sse("whole")));
-    let mut request = next.request(&CHAT, &chat_body("gpt-a", &[user("one"), json!({"role":"assistant","content":"half"}), user("go on")]));
+    let mut request = next.request(
+        &CHAT,
+        &chat_body("gpt-a", &[user("one"), json!({"role":"assistant","content":"half"}), user("go on")]),
+    );
     request.conversation = Some(conversation);
     let turn = next.begin_with(request).await;
     assert_eq!(turn.branch_id, branch);

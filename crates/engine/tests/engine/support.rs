@@ -53,15 +53,28 @@ impl Upstream for ScriptHandle {
     fn call(&self, call: UpstreamCall) -> BoxFuture<'static, Result<UpstreamReply, UnifiedError>> {
         self.0.calls.lock().unwrap().push(serde_json::from_slice(&call.body).unwrap());
         self.0.raw_calls.lock().unwrap().push(call.body);
-        let answer = self.0.answers.lock().unwrap().pop_front().expect("the provider was asked more often than the test expected");
+        let answer = self
+            .0
+            .answers
+            .lock()
+            .unwrap()
+            .pop_front()
+            .expect("the provider was asked more often than the test expected");
         async move {
             let (is_stream, body) = match answer {
                 Answer::Sse(text) => (true, futures_util::stream::iter([Ok(Bytes::from(text))]).boxed()),
-                Answer::Live(chunks) => (true, futures_util::stream::unfold(chunks, |mut c| async move { c.recv().await.map(|b| (b, c)) }).boxed()),
+                Answer::Live(chunks) => (
+                    true,
+                    futures_util::stream::unfold(chunks, |mut c| async move { c.recv().await.map(|b| (b, c)) }).boxed(),
+                ),
                 Answer::Json(value) => (false, futures_util::stream::iter([Ok(Bytes::from(value.to_string()))]).boxed()),
                 Answer::Refuse(error) => return Err(error),
             };
-            Ok(UpstreamReply { is_stream, provider_request_id: Some("up_1".into()), body })
+            Ok(UpstreamReply {
+                is_stream,
+                provider_request_id: Some("up_1".into()),
+                body,
+            })
         }
         .boxed()
     }
@@ -96,7 +109,14 @@ impl World {
         })
         .unwrap();
         let script = || Arc::new(ScriptHandle(Script::default()));
-        Self { engine, store, anthropic: script(), chat: script(), requirements: Vec::new(), vault }
+        Self {
+            engine,
+            store,
+            anthropic: script(),
+            chat: script(),
+            requirements: Vec::new(),
+            vault,
+        }
     }
 
     pub fn principal() -> Principal {
@@ -105,7 +125,11 @@ impl World {
 
     fn target(&self, family: &ProtocolFamily, model: &str, credential: &str) -> Target {
         let codec = codec_of(family).unwrap();
-        let script = if *family == ProtocolFamily::AnthropicMessages { &self.anthropic } else { &self.chat };
+        let script = if *family == ProtocolFamily::AnthropicMessages {
+            &self.anthropic
+        } else {
+            &self.chat
+        };
         Target {
             provider: family.to_string(),
             owner: UnifiedResourceOwner {
@@ -159,7 +183,15 @@ impl World {
     }
 
     pub async fn conversations(&self) -> Vec<throughline_format::UnifiedConversation> {
-        self.store.conversations(ConversationFilter { principal_ref: None, updated_since: None, after: None, limit: 100 }).await.unwrap()
+        self.store
+            .conversations(ConversationFilter {
+                principal_ref: None,
+                updated_since: None,
+                after: None,
+                limit: 100,
+            })
+            .await
+            .unwrap()
     }
 
     pub async fn items(&self, branch: &UnifiedId) -> Vec<UnifiedItem> {
@@ -182,7 +214,11 @@ impl World {
 impl Router for World {
     fn route(&self, _: &ProtocolFamily, model: &str) -> Result<Vec<Target>, UnifiedError> {
         match model {
-            m if m.starts_with("claude") => Ok(vec![self.target(&ProtocolFamily::AnthropicMessages, m, if m.contains("other") { "key-2" } else { "key-1" })]),
+            m if m.starts_with("claude") => Ok(vec![self.target(
+                &ProtocolFamily::AnthropicMessages,
+                m,
+                if m.contains("other") { "key-2" } else { "key-1" },
+            )]),
             m if m.starts_with("gpt") => Ok(vec![self.target(&ProtocolFamily::OpenAiChat, m, "key-3")]),
             _ => Err(UnifiedError::new(ErrorCategory::NotFound, "model", "no route")),
         }
@@ -194,13 +230,21 @@ pub const CHAT: ProtocolFamily = ProtocolFamily::OpenAiChat;
 
 /// A whole Anthropic answer as an event stream.
 pub fn anthropic_sse(blocks: &[Value], stop: &str) -> String {
-    let mut out = frame(&json!({"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"claude-x","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":5,"output_tokens":1}}}));
+    let mut out = frame(
+        &json!({"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"claude-x","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":5,"output_tokens":1}}}),
+    );
     for (index, block) in blocks.iter().enumerate() {
         let (start, deltas): (Value, Vec<Value>) = match block["type"].as_str().unwrap() {
-            "text" => (json!({"type":"text","text":""}), vec![json!({"type":"text_delta","text":block["text"]})]),
+            "text" => (
+                json!({"type":"text","text":""}),
+                vec![json!({"type":"text_delta","text":block["text"]})],
+            ),
             "thinking" => (
                 json!({"type":"thinking","thinking":"","signature":""}),
-                vec![json!({"type":"thinking_delta","thinking":block["thinking"]}), json!({"type":"signature_delta","signature":block["signature"]})],
+                vec![
+                    json!({"type":"thinking_delta","thinking":block["thinking"]}),
+                    json!({"type":"signature_delta","signature":block["signature"]}),
+                ],
             ),
             "tool_use" => (
                 json!({"type":"tool_use","id":block["id"],"name":block["name"],"input":{}}),
@@ -233,7 +277,10 @@ pub fn chat_sse(text: &str) -> String {
 }
 
 pub fn chat_frame(choices: &Value) -> String {
-    format!("data: {}\n\n", json!({"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"gpt-x","choices":choices}))
+    format!(
+        "data: {}\n\n",
+        json!({"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"gpt-x","choices":choices})
+    )
 }
 
 pub fn user(text: &str) -> Value {

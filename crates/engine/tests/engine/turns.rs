@@ -8,8 +8,12 @@ use throughline_protocols::Feature;
 #[tokio::test]
 async fn the_same_protocol_passes_the_clients_bytes_through() {
     let world = World::new();
-    World::expect(&world.anthropic, Answer::Sse(anthropic_sse(&[json!({"type":"text","text":"hello"})], "end_turn")));
-    let body = json!({"model":"claude-x","max_tokens":10,"stream":true,"future_field":{"n":1.0},"messages":[{"role":"user","content":"hi"}]});
+    World::expect(
+        &world.anthropic,
+        Answer::Sse(anthropic_sse(&[json!({"type":"text","text":"hello"})], "end_turn")),
+    );
+    let body =
+        json!({"model":"claude-x","max_tokens":10,"stream":true,"future_field":{"n":1.0},"messages":[{"role":"user","content":"hi"}]});
     let turn = world.begin(&ANTHROPIC, &body).await;
     let result = turn.collect().await.unwrap();
     assert_eq!(result.status.finish_reason, Some(UnifiedFinishReason::Stop));
@@ -25,26 +29,59 @@ async fn a_conversation_changes_provider_and_stays_whole() {
     let branch = first.branch_id.clone();
     first.collect().await.unwrap();
 
-    World::expect(&world.anthropic, Answer::Sse(anthropic_sse(&[json!({"type":"text","text":"from claude"})], "end_turn")));
+    World::expect(
+        &world.anthropic,
+        Answer::Sse(anthropic_sse(&[json!({"type":"text","text":"from claude"})], "end_turn")),
+    );
     let said = |text: &str| json!({"role":"assistant","content":[{"type":"text","text":text}]});
-    let turn = world.begin(&ANTHROPIC, &anthropic_body("claude-x", &[user("one"), said("from chat"), user("two")])).await;
+    let turn = world
+        .begin(
+            &ANTHROPIC,
+            &anthropic_body("claude-x", &[user("one"), said("from chat"), user("two")]),
+        )
+        .await;
     assert_eq!(turn.branch_id, branch);
     turn.collect().await.unwrap();
 
     World::expect(&world.chat, Answer::Sse(chat_sse("again")));
-    let turn = world.begin(&ANTHROPIC, &anthropic_body("gpt-a", &[user("one"), said("from chat"), user("two"), said("from claude"), user("three")])).await;
+    let turn = world
+        .begin(
+            &ANTHROPIC,
+            &anthropic_body(
+                "gpt-a",
+                &[user("one"), said("from chat"), user("two"), said("from claude"), user("three")],
+            ),
+        )
+        .await;
     assert_eq!(turn.branch_id, branch);
     turn.collect().await.unwrap();
 
     let sent = World::last_call(&world.chat);
-    let texts: Vec<String> = sent["messages"].as_array().unwrap().iter().map(|m| m["content"].as_str().unwrap_or_default().to_owned()).collect();
+    let texts: Vec<String> = sent["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|m| m["content"].as_str().unwrap_or_default().to_owned())
+        .collect();
     assert_eq!(texts, ["one", "from chat", "two", "from claude", "three"]);
     assert_eq!(
         world.kinds(&branch).await,
-        ["message", "message", "provider-switch", "message", "message", "provider-switch", "message", "message"]
+        [
+            "message",
+            "message",
+            "provider-switch",
+            "message",
+            "message",
+            "provider-switch",
+            "message",
+            "message"
+        ]
     );
     let items = world.items(&branch).await;
-    assert!(items.iter().zip(1..).all(|(item, n)| item.sequence == n), "the sequence is dense along the path");
+    assert!(
+        items.iter().zip(1..).all(|(item, n)| item.sequence == n),
+        "the sequence is dense along the path"
+    );
     assert!(items.windows(2).all(|pair| pair[1].parent_id.as_ref() == Some(&pair[0].id)));
 }
 
@@ -65,7 +102,10 @@ async fn a_required_feature_that_the_target_lacks_ends_the_turn_before_anything_
 #[tokio::test]
 async fn a_refusal_of_the_provider_is_the_operations_error() {
     let world = World::new();
-    World::expect(&world.chat, Answer::Refuse(UnifiedError::new(ErrorCategory::RateLimit, "provider", "slow down")));
+    World::expect(
+        &world.chat,
+        Answer::Refuse(UnifiedError::new(ErrorCategory::RateLimit, "provider", "slow down")),
+    );
     let turn = world.begin(&CHAT, &chat_body("gpt-a", &[user("one")])).await;
     let id = turn.operation_id.clone();
     let branch = turn.branch_id.clone();
@@ -81,16 +121,29 @@ async fn a_refusal_of_the_provider_is_the_operations_error() {
 async fn an_unstreamed_answer_gives_the_same_record_as_a_stream() {
     clause!("EVT-04");
     let world = World::new();
-    World::expect(&world.anthropic, Answer::Sse(anthropic_sse(&[json!({"type":"text","text":"hello"})], "end_turn")));
-    let streamed = world.begin(&ANTHROPIC, &anthropic_body("claude-x", &[user("a")])).await.collect().await.unwrap();
     World::expect(
         &world.anthropic,
-        Answer::Json(json!({"id":"msg_1","type":"message","role":"assistant","model":"claude-x","content":[{"type":"text","text":"hello"}],"stop_reason":"end_turn","stop_sequence":null,"usage":{"input_tokens":5,"output_tokens":7}})),
+        Answer::Sse(anthropic_sse(&[json!({"type":"text","text":"hello"})], "end_turn")),
+    );
+    let streamed = world
+        .begin(&ANTHROPIC, &anthropic_body("claude-x", &[user("a")]))
+        .await
+        .collect()
+        .await
+        .unwrap();
+    World::expect(
+        &world.anthropic,
+        Answer::Json(
+            json!({"id":"msg_1","type":"message","role":"assistant","model":"claude-x","content":[{"type":"text","text":"hello"}],"stop_reason":"end_turn","stop_sequence":null,"usage":{"input_tokens":5,"output_tokens":7}}),
+        ),
     );
     let mut body = anthropic_body("claude-x", &[user("b")]);
     body["stream"] = json!(false);
     let whole = world.begin(&ANTHROPIC, &body).await.collect().await.unwrap();
-    assert_eq!(throughline_format::content_fingerprint(&whole).unwrap(), throughline_format::content_fingerprint(&streamed).unwrap());
+    assert_eq!(
+        throughline_format::content_fingerprint(&whole).unwrap(),
+        throughline_format::content_fingerprint(&streamed).unwrap()
+    );
 }
 
 #[tokio::test]
@@ -106,8 +159,14 @@ async fn a_torn_stream_is_an_interruption_and_the_conversation_goes_on() {
     assert_eq!(result.status.finish_reason, Some(UnifiedFinishReason::Interrupted));
     assert_eq!(world.kinds(&branch).await, ["message", "message", "interruption"]);
 
-    World::expect(&world.anthropic, Answer::Sse(anthropic_sse(&[json!({"type":"text","text":"whole"})], "end_turn")));
-    let next = anthropic_body("claude-x", &[user("one"), json!({"role":"assistant","content":"half an ans"}), user("go on")]);
+    World::expect(
+        &world.anthropic,
+        Answer::Sse(anthropic_sse(&[json!({"type":"text","text":"whole"})], "end_turn")),
+    );
+    let next = anthropic_body(
+        "claude-x",
+        &[user("one"), json!({"role":"assistant","content":"half an ans"}), user("go on")],
+    );
     let turn = world.begin(&ANTHROPIC, &next).await;
     assert_eq!(turn.branch_id, branch, "what was delivered is evidence, even when it was cut");
     turn.collect().await.unwrap();
@@ -118,7 +177,10 @@ async fn heartbeats_of_the_provider_take_no_number() {
     clause!("EVT-01");
     let world = World::new();
     let sse = anthropic_sse(&[json!({"type":"text","text":"hello"})], "end_turn");
-    let with_pings = sse.replace("event: content_block_delta", "event: ping\ndata: {\"type\":\"ping\"}\n\nevent: content_block_delta");
+    let with_pings = sse.replace(
+        "event: content_block_delta",
+        "event: ping\ndata: {\"type\":\"ping\"}\n\nevent: content_block_delta",
+    );
     World::expect(&world.anthropic, Answer::Sse(with_pings));
     let turn = world.begin(&ANTHROPIC, &anthropic_body("claude-x", &[user("one")])).await;
     let id = turn.operation_id.clone();
@@ -135,13 +197,47 @@ async fn heartbeats_of_the_provider_take_no_number() {
 #[tokio::test]
 async fn a_turn_of_another_provider_is_never_passed_through() {
     let world = World::new();
-    World::expect(&world.anthropic, Answer::Sse(anthropic_sse(&[json!({"type":"text","text":"from claude"})], "end_turn")));
-    world.begin(&CHAT, &chat_body("claude-x", &[user("one")])).await.collect().await.unwrap();
+    World::expect(
+        &world.anthropic,
+        Answer::Sse(anthropic_sse(&[json!({"type":"text","text":"from claude"})], "end_turn")),
+    );
+    world
+        .begin(&CHAT, &chat_body("claude-x", &[user("one")]))
+        .await
+        .collect()
+        .await
+        .unwrap();
     World::expect(&world.chat, Answer::Sse(chat_sse("ok")));
-    let mut body = chat_body("gpt-a", &[user("one"), json!({"role":"assistant","content":"from claude"}), user("two")]);
+    let mut body = chat_body(
+        "gpt-a",
+        &[user("one"), json!({"role":"assistant","content":"from claude"}), user("two")],
+    );
     body["a_field_of_tomorrow"] = json!(1);
     world.begin(&CHAT, &body).await.collect().await.unwrap();
     let sent = World::last_call(&world.chat);
     assert_eq!(sent["messages"].as_array().unwrap().len(), 3);
     assert_ne!(world.chat.0.raw_calls.lock().unwrap()[0], body.to_string());
+}
+
+#[tokio::test]
+async fn an_item_over_the_limit_ends_the_operation_and_keeps_what_came_before() {
+    clause!("SEC-04");
+    let world = World::new();
+    let (send, chunks) = tokio::sync::mpsc::unbounded_channel();
+    World::expect(&world.chat, Answer::Live(chunks));
+    let turn = world.begin(&CHAT, &chat_body("gpt-a", &[user("one")])).await;
+    let (id, branch) = (turn.operation_id.clone(), turn.branch_id.clone());
+    let piece = "\u{1}\"x".repeat(64 * 1024);
+    for _ in 0..60 {
+        let delta = chat_frame(&json!([{"index":0,"delta":{"content":piece},"finish_reason":null}]));
+        if send.send(Ok(delta.into())).is_err() {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    }
+    assert_eq!(turn.collect().await.unwrap_err().code, "limit.item");
+    let operation = world.engine.operation(&World::principal(), &id).await.unwrap();
+    assert_eq!(operation.state, OperationState::Failed);
+    assert_eq!(world.kinds(&branch).await, ["message", "message"]);
+    assert_eq!(world.engine.running(), 0);
 }

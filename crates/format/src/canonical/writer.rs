@@ -13,7 +13,12 @@ const RAW_VALUE_MARK: &str = "$serde_json::private::RawValue";
 
 pub(super) fn write<T: Serialize + ?Sized>(value: &T, content_only: bool) -> Result<Vec<u8>, CanonicalError> {
     let (mut out, mut media_type) = (Vec::with_capacity(512), None);
-    value.serialize(Writer { out: &mut out, media_type: &mut media_type, content_only, free_keys: false })?;
+    value.serialize(Writer {
+        out: &mut out,
+        media_type: &mut media_type,
+        content_only,
+        free_keys: false,
+    })?;
     Ok(out)
 }
 
@@ -122,12 +127,22 @@ impl<'a> Serializer for Writer<'a> {
         self.free_keys = name == USER_MAP_MARK;
         value.serialize(self)
     }
-    fn serialize_newtype_variant<T: Serialize + ?Sized>(self, _: &'static str, _: u32, _: &'static str, _: &T) -> Result<(), CanonicalError> {
+    fn serialize_newtype_variant<T: Serialize + ?Sized>(
+        self,
+        _: &'static str,
+        _: u32,
+        _: &'static str,
+        _: &T,
+    ) -> Result<(), CanonicalError> {
         error("externally tagged enumerations have no place in the format")
     }
     fn serialize_seq(self, _: Option<usize>) -> Result<List<'a>, CanonicalError> {
         self.out.push(b'[');
-        Ok(List { out: self.out, content_only: self.content_only, first: true })
+        Ok(List {
+            out: self.out,
+            content_only: self.content_only,
+            first: true,
+        })
     }
     fn serialize_tuple(self, len: usize) -> Result<List<'a>, CanonicalError> {
         self.serialize_seq(Some(len))
@@ -135,7 +150,13 @@ impl<'a> Serializer for Writer<'a> {
     fn serialize_tuple_struct(self, _: &'static str, len: usize) -> Result<List<'a>, CanonicalError> {
         self.serialize_seq(Some(len))
     }
-    fn serialize_tuple_variant(self, _: &'static str, _: u32, _: &'static str, _: usize) -> Result<Self::SerializeTupleVariant, CanonicalError> {
+    fn serialize_tuple_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        _: &'static str,
+        _: usize,
+    ) -> Result<Self::SerializeTupleVariant, CanonicalError> {
         error("externally tagged enumerations have no place in the format")
     }
     fn serialize_map(self, _: Option<usize>) -> Result<Members<'a>, CanonicalError> {
@@ -155,7 +176,13 @@ impl<'a> Serializer for Writer<'a> {
         }
         self.serialize_map(None).map(Struct::Record)
     }
-    fn serialize_struct_variant(self, _: &'static str, _: u32, _: &'static str, _: usize) -> Result<Self::SerializeStructVariant, CanonicalError> {
+    fn serialize_struct_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        _: &'static str,
+        _: usize,
+    ) -> Result<Self::SerializeStructVariant, CanonicalError> {
         error("externally tagged enumerations have no place in the format")
     }
 }
@@ -173,7 +200,12 @@ impl ser::SerializeSeq for List<'_> {
         if !std::mem::take(&mut self.first) {
             self.out.push(b',');
         }
-        value.serialize(Writer { out: self.out, media_type: &mut None, content_only: self.content_only, free_keys: false })
+        value.serialize(Writer {
+            out: self.out,
+            media_type: &mut None,
+            content_only: self.content_only,
+            free_keys: false,
+        })
     }
     fn end(self) -> Result<(), CanonicalError> {
         self.out.push(b']');
@@ -224,7 +256,12 @@ impl Members<'_> {
             return Ok(());
         }
         let (mut bytes, mut media_type) = (Vec::new(), None);
-        value.serialize(Writer { out: &mut bytes, media_type: &mut media_type, content_only: self.content_only, free_keys: false })?;
+        value.serialize(Writer {
+            out: &mut bytes,
+            media_type: &mut media_type,
+            content_only: self.content_only,
+            free_keys: false,
+        })?;
         if key == "source" {
             self.inline_media_type = media_type;
         }
@@ -241,11 +278,18 @@ impl Members<'_> {
         let kind = self.get("kind").unwrap_or_default();
         if kind == b"\"inline\"" && self.get("data").is_some() && self.get("encoding").is_some() {
             let data: String = self.get("data").and_then(|d| serde_json::from_slice(d).ok()).unwrap_or_default();
-            let bytes = if self.get("encoding") == Some(b"\"utf8\"") { None } else { decode_base64(&data) };
+            let bytes = if self.get("encoding") == Some(b"\"utf8\"") {
+                None
+            } else {
+                decode_base64(&data)
+            };
             // Data that is no base64 cannot be stored as bytes; it counts as the text it is.
             let digest = Sha256::of(&bytes.unwrap_or_else(|| data.into_bytes()));
             *self.media_type = self.get("mediaType").map(<[u8]>::to_vec);
-            self.entries = vec![("kind".into(), b"\"content\"".to_vec()), ("sha256".into(), format!("\"{digest}\"").into_bytes())];
+            self.entries = vec![
+                ("kind".into(), b"\"content\"".to_vec()),
+                ("sha256".into(), format!("\"{digest}\"").into_bytes()),
+            ];
         } else if kind == b"\"artifact\"" && self.get("sha256").is_some() && self.get("media").is_none() {
             let digest = self.get("sha256").map(<[u8]>::to_vec).unwrap_or_default();
             self.entries = vec![("kind".into(), b"\"content\"".to_vec()), ("sha256".into(), digest)];
@@ -254,7 +298,9 @@ impl Members<'_> {
 
     /// Puts the media type of inline data into the `media` member beside it, where externalised data has it.
     fn lift_media_type(&mut self) -> Result<(), CanonicalError> {
-        let Some(media_type) = self.inline_media_type.take() else { return Ok(()) };
+        let Some(media_type) = self.inline_media_type.take() else {
+            return Ok(());
+        };
         let media = self.get("media").map_or_else(|| b"{}".to_vec(), <[u8]>::to_vec);
         let mut members: BTreeMap<String, &RawValue> = serde_json::from_slice(&media).map_err(|e| CanonicalError(e.to_string()))?;
         let media_type: &RawValue = serde_json::from_slice(&media_type).map_err(|e| CanonicalError(e.to_string()))?;

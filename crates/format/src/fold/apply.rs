@@ -110,7 +110,11 @@ impl State {
 
     fn complete(&mut self, candidate: Count, named: Option<&UnifiedId>, done: &ItemCompleted) -> Applied {
         let Some(whole) = &done.item else {
-            self.candidates.get_mut(&candidate).ok_or(FoldProblem::UnknownItem)?.open_item(named)?.status = done.status;
+            self.candidates
+                .get_mut(&candidate)
+                .ok_or(FoldProblem::UnknownItem)?
+                .open_item(named)?
+                .status = done.status;
             return Ok(());
         };
         same_item(named, whole)?;
@@ -146,5 +150,9 @@ impl State {
 
 /// An event that carries an item and names one must mean the same.
 fn same_item(named: Option<&UnifiedId>, item: &UnifiedItem) -> Applied {
-    if named.is_some_and(|id| *id != item.id) { Err(FoldProblem::OtherItem) } else { Ok(()) }
+    if named.is_some_and(|id| *id != item.id) {
+        Err(FoldProblem::OtherItem)
+    } else {
+        Ok(())
+    }
 }

@@ -100,7 +100,10 @@ impl Candidate {
                 ItemDelta::Field(field) => {
                     let reference = provider_data(field)?;
                     if part_id.is_some() {
-                        self.open_part(item_id, part_id)?.provider_data.get_or_insert_default().push(reference);
+                        self.open_part(item_id, part_id)?
+                            .provider_data
+                            .get_or_insert_default()
+                            .push(reference);
                     } else {
                         self.open_item(item_id)?.provider_data.get_or_insert_default().push(reference);
                     }
@@ -125,7 +128,10 @@ impl Candidate {
             EventBody::ToolArgumentsDelta(delta) => {
                 let call = call(self.open_item(item_id)?)?;
                 if call.lifecycle != UnifiedToolLifecycle::ArgumentsStreaming {
-                    return Err(FoldProblem::IllegalTransition { from: call.lifecycle, to: UnifiedToolLifecycle::ArgumentsStreaming });
+                    return Err(FoldProblem::IllegalTransition {
+                        from: call.lifecycle,
+                        to: UnifiedToolLifecycle::ArgumentsStreaming,
+                    });
                 }
                 call.raw_arguments.push_str(&delta.text);
             }
@@ -151,7 +157,11 @@ impl Candidate {
         if self.status.as_ref().is_none_or(|s| s.finish_reason.is_none()) {
             self.status = Some(status.clone());
         }
-        let closed = if status.finish_reason == Some(UnifiedFinishReason::Cancelled) { ItemStatus::Cancelled } else { ItemStatus::Incomplete };
+        let closed = if status.finish_reason == Some(UnifiedFinishReason::Cancelled) {
+            ItemStatus::Cancelled
+        } else {
+            ItemStatus::Incomplete
+        };
         for item in &mut self.items {
             if item.status == ItemStatus::InProgress {
                 item.status = closed;
@@ -173,7 +183,11 @@ impl Candidate {
     /// The item, when it is not finished yet.
     pub(super) fn open_item(&mut self, id: Option<&UnifiedId>) -> Result<&mut UnifiedItem, FoldProblem> {
         let item = self.item(id)?;
-        if item.status == ItemStatus::InProgress { Ok(item) } else { Err(FoldProblem::ItemFinished) }
+        if item.status == ItemStatus::InProgress {
+            Ok(item)
+        } else {
+            Err(FoldProblem::ItemFinished)
+        }
     }
 
     /// The parts of an open item and the places of the parts.
@@ -223,7 +237,10 @@ impl Candidate {
         }
         if let (Some(text), Some(part_id)) = (&output.text, part_id) {
             match self.open_part(item_id, Some(part_id)) {
-                Ok(UnifiedContentPart { body: PartBody::Text(part), .. }) => part.text.push_str(text),
+                Ok(UnifiedContentPart {
+                    body: PartBody::Text(part),
+                    ..
+                }) => part.text.push_str(text),
                 _ => self.push_part(item_id, &UnifiedContentPart::text(part_id.clone(), text.clone()))?,
             }
         }
@@ -233,9 +250,15 @@ impl Candidate {
     fn append_media(&mut self, item_id: Option<&UnifiedId>, part_id: Option<&UnifiedId>, piece: &str) -> Applied {
         let known = part_id.ok_or(FoldProblem::UnknownPart)?;
         let (parts, place) = self.open_parts(item_id)?;
-        let part = place.parts.get(known).and_then(|at| parts.get_mut(*at)).ok_or(FoldProblem::UnknownPart)?;
+        let part = place
+            .parts
+            .get(known)
+            .and_then(|at| parts.get_mut(*at))
+            .ok_or(FoldProblem::UnknownPart)?;
         let source = &mut media_of(part).ok_or(FoldProblem::WrongKind)?.source;
-        let UnifiedDataSource::Inline(inline) = source else { return Err(FoldProblem::WrongKind) };
+        let UnifiedDataSource::Inline(inline) = source else {
+            return Err(FoldProblem::WrongKind);
+        };
         let piece = decode_base64(piece).ok_or(FoldProblem::BadField)?;
         if place.media.as_ref() != Some(known) {
             // The first piece: whatever stood there before is written as standard base64.
@@ -250,7 +273,11 @@ impl Candidate {
 
 /// Appends bytes to standard base64; only its last group is opened, so that many pieces cost no more than one.
 fn append_bytes(inline: &mut InlineSource, piece: &[u8]) {
-    let whole = if inline.data.ends_with('=') { inline.data.len().saturating_sub(4) } else { inline.data.len() };
+    let whole = if inline.data.ends_with('=') {
+        inline.data.len().saturating_sub(4)
+    } else {
+        inline.data.len()
+    };
     let mut bytes = inline.data.get(whole..).and_then(decode_base64).unwrap_or_default();
     bytes.extend_from_slice(piece);
     inline.data.truncate(whole);
@@ -303,7 +330,10 @@ fn transition(lifecycle: &mut UnifiedToolLifecycle, to: UnifiedToolLifecycle) ->
 fn move_call(item: &mut UnifiedItem, change: &ToolLifecycleEvent) -> Applied {
     let lifecycle = lifecycle_mut(&mut item.body)?;
     if *lifecycle != change.from {
-        return Err(FoldProblem::IllegalTransition { from: *lifecycle, to: change.to });
+        return Err(FoldProblem::IllegalTransition {
+            from: *lifecycle,
+            to: change.to,
+        });
     }
     transition(lifecycle, change.to)?;
     if let Some(execution) = change.execution {
@@ -333,8 +363,12 @@ fn provider_data(field: &FieldDelta) -> Result<UnifiedProviderDataRef, FoldProbl
 
 fn sign_part(part: &mut UnifiedContentPart, ready: &SignatureReady) {
     let reference = ready.provider_data.clone();
-    match &mut part.body {
-        PartBody::Reasoning(reasoning) => reasoning.private_state = Some(ReasoningPrivateState { r#ref: reference, issuer: ready.issuer }),
-        _ => part.base.provider_data.get_or_insert_default().push(reference),
+    if let PartBody::Reasoning(reasoning) = &mut part.body {
+        reasoning.private_state = Some(ReasoningPrivateState {
+            r#ref: reference,
+            issuer: ready.issuer,
+        });
+    } else {
+        part.base.provider_data.get_or_insert_default().push(reference);
     }
 }

@@ -121,7 +121,11 @@ pub(crate) struct State {
 impl Fold {
     /// An empty fold of one operation.
     pub fn new(operation_id: UnifiedId) -> Self {
-        Self { operation_id, digests: Vec::new(), state: State::default() }
+        Self {
+            operation_id,
+            digests: Vec::new(),
+            state: State::default(),
+        }
     }
 
     /// Folds the next event. A duplicate of a folded event is accepted and changes nothing; heartbeats are dropped.
@@ -132,7 +136,12 @@ impl Fold {
         if matches!(event.body, EventBody::Heartbeat(_)) {
             return Ok(());
         }
-        let refuse = |problem| Err(FoldError { sequence: event.sequence, problem });
+        let refuse = |problem| {
+            Err(FoldError {
+                sequence: event.sequence,
+                problem,
+            })
+        };
         if event.operation_id != self.operation_id {
             return refuse(FoldProblem::OtherOperation);
         }
@@ -140,7 +149,11 @@ impl Fold {
         let expected = self.last_sequence() + 1;
         if event.sequence < expected {
             let index = usize::try_from(event.sequence).unwrap_or(usize::MAX).wrapping_sub(1);
-            return if self.digests.get(index) == Some(&digest) { Ok(()) } else { refuse(FoldProblem::ConflictingDuplicate) };
+            return if self.digests.get(index) == Some(&digest) {
+                Ok(())
+            } else {
+                refuse(FoldProblem::ConflictingDuplicate)
+            };
         }
         if self.state.completed {
             return refuse(FoldProblem::AfterEnd);
@@ -193,21 +206,31 @@ impl Fold {
             .candidates
             .iter()
             .filter(|(index, _)| **index > 0)
-            .map(|(index, c)| UnifiedAlternative { index: *index, status: c.status.clone().unwrap_or(UnifiedResponseStatus::in_progress()), output: c.items.clone() })
+            .map(|(index, c)| UnifiedAlternative {
+                index: *index,
+                status: c.status.clone().unwrap_or(UnifiedResponseStatus::in_progress()),
+                output: c.items.clone(),
+            })
             .collect();
         UnifiedResultV2 {
             schema_version: SchemaVersion,
             response_id: state.response_id.clone().unwrap_or_else(|| self.operation_id.clone()),
             conversation_id: None,
             operation_id: Some(self.operation_id.clone()),
-            model: state.model.clone().unwrap_or_else(|| unresolved_model(state.requested_model.as_deref())),
+            model: state
+                .model
+                .clone()
+                .unwrap_or_else(|| unresolved_model(state.requested_model.as_deref())),
             status: first.and_then(|c| c.status.clone()).unwrap_or(UnifiedResponseStatus::in_progress()),
             output: first.map(|c| c.items.clone()).unwrap_or_default(),
             usage: state.usage.clone(),
             error: state.error.clone(),
             state: state.has_state.then(|| state.output_state.clone()),
             provenance: UnifiedResponseProvenance {
-                profile: state.profile.clone().unwrap_or(UnifiedProtocolProfile::of(crate::ProtocolFamily::Other("unknown".into()))),
+                profile: state
+                    .profile
+                    .clone()
+                    .unwrap_or(UnifiedProtocolProfile::of(crate::ProtocolFamily::Other("unknown".into()))),
                 attribution: state.attribution.clone(),
                 request_id: None,
                 provider_request_id: state.provider_request_id.clone(),

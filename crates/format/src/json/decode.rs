@@ -79,7 +79,11 @@ pub struct DecodeError {
 impl DecodeError {
     /// Builds an error at `pointer`.
     pub fn new(code: DecodeCode, pointer: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { code, pointer: pointer.into(), message: message.into() }
+        Self {
+            code,
+            pointer: pointer.into(),
+            message: message.into(),
+        }
     }
 
     /// The same error seen from a container: `prefix` is the pointer of the place that was decoded.
@@ -219,7 +223,10 @@ impl Drop for Restore {
 
 fn enter(pass: Pass) -> Restore {
     let before = PROGRESS.get();
-    PROGRESS.set(Progress { pass, depth: before.depth + 1 });
+    PROGRESS.set(Progress {
+        pass,
+        depth: before.depth + 1,
+    });
     Restore(before)
 }
 
@@ -233,7 +240,11 @@ fn in_pass<T>(
     let Progress { pass, depth } = PROGRESS.get();
     if depth > scan::MAX_DEPTH {
         // The scan refuses such text; this holds for callers that decode without it.
-        return Err(DecodeError::new(DecodeCode::TooDeep, "", format!("nesting goes beyond {} levels", scan::MAX_DEPTH)));
+        return Err(DecodeError::new(
+            DecodeCode::TooDeep,
+            "",
+            format!("nesting goes beyond {} levels", scan::MAX_DEPTH),
+        ));
     }
     if pass != Pass::Tracked {
         let guard = enter(Pass::Fast);

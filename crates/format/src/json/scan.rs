@@ -15,8 +15,14 @@ pub const MAX_DEPTH: usize = 64;
 const LINEAR_KEYS: usize = 16;
 
 enum Frame<'a> {
-    Object { keys: Keys<'a>, key: Cow<'a, [u8]>, expect_key: bool },
-    Array { index: usize },
+    Object {
+        keys: Keys<'a>,
+        key: Cow<'a, [u8]>,
+        expect_key: bool,
+    },
+    Array {
+        index: usize,
+    },
 }
 
 #[derive(Default)]
@@ -69,7 +75,11 @@ pub fn check_depth(bytes: &[u8], max_depth: usize) -> Result<(), DecodeError> {
                     *key = key_text(bytes.get(at..end).unwrap_or_default(), escapes);
                     *expect_key = false;
                     if !keys.insert(key.clone()) {
-                        return Err(DecodeError::new(DecodeCode::DuplicateKey, pointer(&stack), "this key stands twice in its object; keep one"));
+                        return Err(DecodeError::new(
+                            DecodeCode::DuplicateKey,
+                            pointer(&stack),
+                            "this key stands twice in its object; keep one",
+                        ));
                     }
                 }
                 at = end;
@@ -77,10 +87,18 @@ pub fn check_depth(bytes: &[u8], max_depth: usize) -> Result<(), DecodeError> {
             }
             b'{' | b'[' => {
                 if stack.len() >= max_depth {
-                    return Err(DecodeError::new(DecodeCode::TooDeep, pointer(&stack), format!("nesting goes beyond {max_depth} levels")));
+                    return Err(DecodeError::new(
+                        DecodeCode::TooDeep,
+                        pointer(&stack),
+                        format!("nesting goes beyond {max_depth} levels"),
+                    ));
                 }
                 stack.push(if byte == b'{' {
-                    Frame::Object { keys: Keys::default(), key: Cow::Borrowed(&[]), expect_key: true }
+                    Frame::Object {
+                        keys: Keys::default(),
+                        key: Cow::Borrowed(&[]),
+                        expect_key: true,
+                    }
                 } else {
                     Frame::Array { index: 0 }
                 });
@@ -149,15 +167,24 @@ mod tests {
     #[test]
     fn depth_and_duplicates_are_found_with_their_place() {
         assert_eq!(problem(r#"{"a":[1,{"b":2}]}"#), None);
-        assert_eq!(problem(r#"{"a":[1,{"b":2,"b":3}]}"#), Some((DecodeCode::DuplicateKey, "/a/1/b".into())));
+        assert_eq!(
+            problem(r#"{"a":[1,{"b":2,"b":3}]}"#),
+            Some((DecodeCode::DuplicateKey, "/a/1/b".into()))
+        );
         assert_eq!(problem(r#"{"a":{"x":1},"b":{"x":1}}"#), None);
         assert_eq!(problem(r#"{"a/b":1,"a/b":1}"#), Some((DecodeCode::DuplicateKey, "/a~1b".into())));
         assert_eq!(problem(r#"{"a":1,"\u0061":1}"#), Some((DecodeCode::DuplicateKey, "/a".into())));
-        assert_eq!(problem(r#"[0,{"x":{"a\u0062":1,"ab":1}}]"#), Some((DecodeCode::DuplicateKey, "/1/x/ab".into())));
+        assert_eq!(
+            problem(r#"[0,{"x":{"a\u0062":1,"ab":1}}]"#),
+            Some((DecodeCode::DuplicateKey, "/1/x/ab".into()))
+        );
         assert_eq!(problem(r#"{"a":"{\"a\":1,\"a\":2}"}"#), None);
         let many: Vec<String> = (0..40).map(|i| format!("\"k{i}\":0")).collect();
         assert_eq!(problem(&format!("{{{}}}", many.join(","))), None);
-        assert_eq!(problem(&format!("{{{},\"k7\":1}}", many.join(","))).map(|p| p.0), Some(DecodeCode::DuplicateKey));
+        assert_eq!(
+            problem(&format!("{{{},\"k7\":1}}", many.join(","))).map(|p| p.0),
+            Some(DecodeCode::DuplicateKey)
+        );
     }
 
     #[test]

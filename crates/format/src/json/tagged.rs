@@ -23,13 +23,17 @@ impl<'de> RawMembers<'de> {
         };
         let (_, raw) = self.0.remove(at);
         let mut text = serde_json::Deserializer::from_str(raw.get());
-        CowStr::deserialize(&mut text).map(|s| s.0).map_err(|_| DecodeError::new(DecodeCode::WrongType, format!("/{tag}"), "expected a string"))
+        CowStr::deserialize(&mut text)
+            .map(|s| s.0)
+            .map_err(|_| DecodeError::new(DecodeCode::WrongType, format!("/{tag}"), "expected a string"))
     }
 
     /// Moves the members named in `names` into a list of their own.
     #[must_use]
     pub fn split_off(&mut self, names: &[&str]) -> Self {
-        let (taken, rest) = std::mem::take(&mut self.0).into_iter().partition(|(key, _)| names.contains(&key.as_ref()));
+        let (taken, rest) = std::mem::take(&mut self.0)
+            .into_iter()
+            .partition(|(key, _)| names.contains(&key.as_ref()));
         self.0 = rest;
         Self(taken)
     }
@@ -39,7 +43,10 @@ impl<'de> RawMembers<'de> {
     /// # Errors
     /// A marked error of type `E` whose path starts at this object.
     pub fn decode<T: Deserialize<'de>, E: serde::de::Error>(&self) -> Result<T, E> {
-        nested(|| T::deserialize(self.deserializer()), || serde_path_to_error::deserialize(self.deserializer()))
+        nested(
+            || T::deserialize(self.deserializer()),
+            || serde_path_to_error::deserialize(self.deserializer()),
+        )
     }
 
     fn deserializer(&self) -> MapDeserializer<'de, impl Iterator<Item = (&str, &'de RawValue)>, serde_json::Error> {
@@ -127,6 +134,9 @@ mod tests {
     fn lists_of_common_members_are_those_of_the_records() {
         assert_eq!(crate::item::UnifiedItemBase::MEMBERS, members_of::<crate::item::UnifiedItemBase>());
         assert_eq!(crate::part::UnifiedPartBase::MEMBERS, members_of::<crate::part::UnifiedPartBase>());
-        assert_eq!(crate::event::UnifiedEventBase::MEMBERS, members_of::<crate::event::UnifiedEventBase>());
+        assert_eq!(
+            crate::event::UnifiedEventBase::MEMBERS,
+            members_of::<crate::event::UnifiedEventBase>()
+        );
     }
 }

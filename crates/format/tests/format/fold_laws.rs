@@ -13,8 +13,16 @@ fn result_of(events: &[UnifiedEventV2]) -> UnifiedResultV2 {
     fold_of(events).unwrap_or_else(|e| panic!("{e} in {events:#?}")).result()
 }
 
+fn push_all(fold: &mut Fold, events: &[UnifiedEventV2]) {
+    for event in events {
+        fold.push(event).unwrap();
+    }
+}
+
 fn heartbeat(sequence: u64, operation: &str) -> UnifiedEventV2 {
-    parse(&json!({"schemaVersion": "2.0", "kind": "heartbeat", "operationId": operation, "eventId": "hb", "sequence": sequence, "timestamp": "2030-01-01T00:00:00Z"}))
+    parse(
+        &json!({"schemaVersion": "2.0", "kind": "heartbeat", "operationId": operation, "eventId": "hb", "sequence": sequence, "timestamp": "2030-01-01T00:00:00Z"}),
+    )
 }
 
 proptest! {
@@ -45,8 +53,8 @@ proptest! {
         let _ = fold.result();
         // Going on from a copy, as a restart does, and with what was folded already sent again.
         let mut resumed = fold.clone();
-        b.iter().for_each(|event| fold.push(event).unwrap());
-        log.iter().for_each(|event| resumed.push(event).unwrap());
+        push_all(&mut fold, b);
+        push_all(&mut resumed, &log);
         prop_assert_eq!(fold.result(), result_of(&log));
         prop_assert_eq!(resumed.result(), result_of(&log));
         prop_assert_eq!(seen(&fold), seen(&resumed));
@@ -93,7 +101,7 @@ proptest! {
         fold.push(&heartbeat(at as u64, "op")).unwrap();
         fold.push(&heartbeat(u64::from(sequence), "other")).unwrap();
         prop_assert_eq!(seen(&fold), before);
-        log[at..].iter().for_each(|event| fold.push(event).unwrap());
+        push_all(&mut fold, &log[at..]);
         prop_assert_eq!(fold.result(), result_of(&log));
     }
 
@@ -140,7 +148,10 @@ proptest! {
 
 #[test]
 fn one_item_has_the_same_id_in_two_candidates_without_a_clash() {
-    let item = with(&with(&item_base("op.i0"), &json!({"status": "in-progress"})), &json!({"kind": "message", "parts": []}));
+    let item = with(
+        &with(&item_base("op.i0"), &json!({"status": "in-progress"})),
+        &json!({"kind": "message", "parts": []}),
+    );
     let text = json!({"partId": "op.i0.p0", "kind": "text", "text": ""});
     let mut drafts = Vec::new();
     for (candidate, words) in [(0, "first"), (2, "third")] {
@@ -164,14 +175,18 @@ fn media_in_pieces_of_any_size_is_one_media() {
     let bytes: Vec<u8> = (0..=255).collect();
     let encode = throughline_format::media::encode_base64;
     let fold = |pieces: Vec<&[u8]>, begun: &str| {
-        let item = with(&with(&item_base("op.i0"), &json!({"status": "in-progress"})), &json!({"kind": "message", "parts": []}));
+        let item = with(
+            &with(&item_base("op.i0"), &json!({"status": "in-progress"})),
+            &json!({"kind": "message", "parts": []}),
+        );
         let source = json!({"kind": "inline", "mediaType": "audio/wav", "data": begun, "encoding": "base64"});
         let mut events = vec![
             json!({"kind": "item.started", "itemId": "op.i0", "item": item}),
             json!({"kind": "item.delta", "itemId": "op.i0", "delta": {"kind": "part-started", "part": {"partId": "p", "kind": "audio", "source": source}}}),
         ];
         for piece in pieces {
-            events.push(json!({"kind": "item.delta", "itemId": "op.i0", "partId": "p", "delta": {"kind": "media", "base64": encode(piece)}}));
+            events
+                .push(json!({"kind": "item.delta", "itemId": "op.i0", "partId": "p", "delta": {"kind": "media", "base64": encode(piece)}}));
         }
         json_of(&result_of(&stamp(events.iter().map(draft).collect())))
     };
@@ -186,7 +201,12 @@ fn media_in_pieces_of_any_size_is_one_media() {
 
 #[test]
 fn thousands_of_items_parts_and_pieces_take_linear_time() {
-    let open = |id: &str| with(&with(&item_base(id), &json!({"status": "in-progress"})), &json!({"kind": "message", "parts": []}));
+    let open = |id: &str| {
+        with(
+            &with(&item_base(id), &json!({"status": "in-progress"})),
+            &json!({"kind": "message", "parts": []}),
+        )
+    };
     let mut events = Vec::new();
     for n in 0..1_500 {
         let id = format!("op.i{n}");
@@ -205,7 +225,10 @@ fn thousands_of_items_parts_and_pieces_take_linear_time() {
 
 #[test]
 fn a_whole_item_takes_the_place_of_the_one_that_began() {
-    let begun = with(&item_base("op.i0"), &json!({"status": "in-progress", "sequence": 9, "kind": "message", "parts": []}));
+    let begun = with(
+        &item_base("op.i0"),
+        &json!({"status": "in-progress", "sequence": 9, "kind": "message", "parts": []}),
+    );
     let whole = with(
         &item_base("op.i0"),
         &json!({"conversationId": "pending", "branchId": "pending", "sequence": 1, "status": "in-progress", "kind": "message", "parts": [parts()[0]]}),
@@ -216,19 +239,29 @@ fn a_whole_item_takes_the_place_of_the_one_that_began() {
         json!({"kind": "item.completed", "status": "incomplete", "item": with(&whole, &json!({"id": "op.i1"}))}),
     ];
     let result = result_of(&stamp(events.iter().map(draft).collect()));
-    let expected: UnifiedItem = parse(&with(&whole, &json!({"conversationId": "c1", "branchId": "b1", "sequence": 9, "status": "completed"})));
-    assert_eq!(result.output[0], expected, "the place in the journal is kept, the rest is the whole item");
-    assert_eq!(result.output[1].status, ItemStatus::Incomplete, "the event says how an item ended, not the item");
+    let expected: UnifiedItem = parse(&with(
+        &whole,
+        &json!({"conversationId": "c1", "branchId": "b1", "sequence": 9, "status": "completed"}),
+    ));
+    assert_eq!(
+        result.output[0], expected,
+        "the place in the journal is kept, the rest is the whole item"
+    );
+    assert_eq!(
+        result.output[1].status,
+        ItemStatus::Incomplete,
+        "the event says how an item ended, not the item"
+    );
 }
 
 #[test]
 fn state_usage_errors_and_losses_come_into_the_result() {
-    let counter = |n: f64| json!({"value": n, "scope": "request", "source": "reported"});
+    let counter = |n: u64| json!({"value": n, "scope": "request", "source": "reported"});
     let loss = |severity: &str| json!([{"path": "", "feature": "f", "severity": severity, "reason": "r"}]);
     let events = [
         json!({"kind": "response.started", "responseId": "rs1", "model": {"model": "m"}, "profile": {"family": "openai-chat"}, "attribution": {"model": "m"}}),
-        json!({"kind": "usage.update", "usage": {"inputTotal": counter(5.0), "cacheRead": counter(1.0)}}),
-        json!({"kind": "usage.update", "usage": {"inputTotal": counter(0.0)}}),
+        json!({"kind": "usage.update", "usage": {"inputTotal": counter(5), "cacheRead": counter(1)}}),
+        json!({"kind": "usage.update", "usage": {"inputTotal": counter(0)}}),
         json!({"kind": "loss.update", "entries": loss("warning")}),
         json!({"kind": "loss.update", "entries": loss("error")}),
         json!({"kind": "loss.update", "entries": loss("info")}),
@@ -236,11 +269,18 @@ fn state_usage_errors_and_losses_come_into_the_result() {
         json!({"kind": "response.metadata", "serviceTier": "flex", "model": {"model": "m-2"}, "resources": [], "providerRequestId": "req"}),
     ];
     let value = json_of(&result_of(&stamp(events.iter().map(draft).collect())));
-    assert_eq!(value["usage"], json!({"inputTotal": counter(0.0)}), "the last report replaces");
+    assert_eq!(value["usage"], json!({"inputTotal": counter(0)}), "the last report replaces");
     assert_eq!(value["loss"]["disposition"], "unsupported");
     assert_eq!(value["loss"]["entries"].as_array().unwrap().len(), 3);
-    assert_eq!((&value["model"], &value["error"]["category"]), (&json!({"model": "m-2", "serviceTier": "flex"}), &json!("overloaded")));
-    assert_eq!(value["state"], json!({"checkpoints": [], "resources": [], "invalidated": []}), "told and empty is not absent");
+    assert_eq!(
+        (&value["model"], &value["error"]["category"]),
+        (&json!({"model": "m-2", "serviceTier": "flex"}), &json!("overloaded"))
+    );
+    assert_eq!(
+        value["state"],
+        json!({"checkpoints": [], "resources": [], "invalidated": []}),
+        "told and empty is not absent"
+    );
     assert_eq!(value["status"], json!({"state": "in-progress"}));
     assert_eq!(value["provenance"]["providerRequestId"], "req");
 }

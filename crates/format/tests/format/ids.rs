@@ -18,10 +18,18 @@ fn a_derived_id_is_always_an_id_and_always_its_own() {
     assert_eq!(operation.item(3).part(0).resource(2).as_str(), "op_1.i3.p0.r2");
     assert_eq!(operation.event(17).as_str(), "op_1.e17");
     for length in [100, 120, 126, 128] {
-        let parents = [UnifiedId::parse(&"x".repeat(length)).unwrap(), UnifiedId::parse(&format!("{}y", "x".repeat(length - 1))).unwrap()];
+        let parents = [
+            UnifiedId::parse(&"x".repeat(length)).unwrap(),
+            UnifiedId::parse(&format!("{}y", "x".repeat(length - 1))).unwrap(),
+        ];
         let mut seen = std::collections::BTreeSet::new();
         for parent in &parents {
-            for child in [parent.item(u64::MAX), parent.item(0), parent.item(0).part(0), parent.item(0).part(u64::MAX).resource(u64::MAX)] {
+            for child in [
+                parent.item(u64::MAX),
+                parent.item(0),
+                parent.item(0).part(0),
+                parent.item(0).part(u64::MAX).resource(u64::MAX),
+            ] {
                 assert_eq!(UnifiedId::parse(child.as_str()).as_ref(), Ok(&child), "{child}");
                 assert!(seen.insert(child));
             }

@@ -3,7 +3,9 @@
 use crate::support::parts::items;
 use crate::support::{parse, records};
 use throughline_format::json::{decode_slice, decode_str};
-use throughline_format::{EventBody, Json, PartBody, UnifiedContentPart, UnifiedEventV2, UnifiedItem, UnifiedItemBody, UnifiedRequestV2, fingerprint};
+use throughline_format::{
+    EventBody, Json, PartBody, UnifiedContentPart, UnifiedEventV2, UnifiedItem, UnifiedItemBody, UnifiedRequestV2, fingerprint,
+};
 
 /// Spellings that a parser would change.
 const SPELLINGS: &[&str] = &[
@@ -50,7 +52,9 @@ fn text_survives_in_items_in_events_in_requests() {
         );
         let event: UnifiedEventV2 = decode_str(&event).unwrap();
         let EventBody::ItemCompleted(done) = &event.body else { panic!() };
-        let UnifiedItemBody::ToolCall(call) = &done.item.as_ref().unwrap().body else { panic!() };
+        let UnifiedItemBody::ToolCall(call) = &done.item.as_ref().unwrap().body else {
+            panic!()
+        };
         assert_eq!(call.input.as_ref().unwrap().as_str(), *spelling);
         let again: UnifiedEventV2 = decode_slice(&serde_json::to_vec(&event).unwrap()).unwrap();
         assert_eq!(again, event);
@@ -80,7 +84,10 @@ fn text_that_is_no_single_value_is_refused() {
         assert!(Json::from_text(text.to_owned()).is_err(), "{text}");
     }
     assert_eq!(Json::from_text("  {\"a\": 1}\n".to_owned()).unwrap().as_str(), "{\"a\": 1}");
-    assert_eq!(Json::from_value(&serde_json::json!({"b": 1.0, "a": []})).as_str(), "{\"b\":1.0,\"a\":[]}");
+    assert_eq!(
+        Json::from_value(&serde_json::json!({"b": 1.0, "a": []})).as_str(),
+        "{\"b\":1.0,\"a\":[]}"
+    );
     assert!(Json::from_text("{}".into()).unwrap().is_object() && !Json::null().is_object());
 }
 
@@ -93,10 +100,19 @@ fn numbers_of_the_json_library_are_numbers() {
     enum Tagged {
         A { x: f64 },
     }
-    assert_eq!(serde_json::from_str::<Tagged>(r#"{"type":"a","x":1.5}"#).unwrap(), Tagged::A { x: 1.5 });
+    assert_eq!(
+        serde_json::from_str::<Tagged>(r#"{"type":"a","x":1.5}"#).unwrap(),
+        Tagged::A { x: 1.5 }
+    );
     // `preserve_order` and `float_roundtrip` are on.
-    assert_eq!(serde_json::from_str::<serde_json::Value>(r#"{"b":1,"a":2}"#).unwrap().to_string(), r#"{"b":1,"a":2}"#);
-    assert_eq!(serde_json::from_str::<f64>("0.3999999999999999667").unwrap().to_bits(), 0.399_999_999_999_999_97_f64.to_bits());
+    assert_eq!(
+        serde_json::from_str::<serde_json::Value>(r#"{"b":1,"a":2}"#).unwrap().to_string(),
+        r#"{"b":1,"a":2}"#
+    );
+    assert_eq!(
+        serde_json::from_str::<f64>("0.3999999999999999667").unwrap().to_bits(),
+        0.399_999_999_999_999_97_f64.to_bits()
+    );
 }
 
 #[test]

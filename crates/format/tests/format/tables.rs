@@ -27,7 +27,10 @@ fn operations_go_where_the_table_says() {
 fn calls_go_where_the_table_says() {
     let table: [(L, &[L]); 9] = [
         (L::ArgumentsStreaming, &[L::ArgumentsReady, L::Cancelled]),
-        (L::ArgumentsReady, &[L::ApprovalRequired, L::Executing, L::OutputReady, L::OutputError, L::Cancelled]),
+        (
+            L::ArgumentsReady,
+            &[L::ApprovalRequired, L::Executing, L::OutputReady, L::OutputError, L::Cancelled],
+        ),
         (L::ApprovalRequired, &[L::ApprovalApproved, L::ApprovalDenied, L::Cancelled]),
         (L::ApprovalApproved, &[L::Executing, L::Cancelled]),
         (L::ApprovalDenied, &[]),
@@ -50,7 +53,14 @@ fn every_finish_reason_has_its_state() {
     for reason in F::ALL {
         let state = match reason {
             F::Stop | F::ToolCalls | F::Refusal => S::Completed,
-            F::Length | F::MaxContext | F::ContentFilter | F::MalformedToolCall | F::Paused | F::Incomplete | F::Interrupted | F::Unknown => S::Incomplete,
+            F::Length
+            | F::MaxContext
+            | F::ContentFilter
+            | F::MalformedToolCall
+            | F::Paused
+            | F::Incomplete
+            | F::Interrupted
+            | F::Unknown => S::Incomplete,
             F::RequiresAction => S::RequiresAction,
             F::Failed => S::Failed,
             F::Cancelled => S::Cancelled,

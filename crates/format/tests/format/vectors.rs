@@ -29,7 +29,10 @@ fn files() -> Vec<PathBuf> {
 
 fn forms<T: DeserializeOwned + Serialize>(input: &str) -> (String, Sha256) {
     let record: T = decode_str(input).unwrap();
-    (String::from_utf8(canonical::to_bytes(&record).unwrap()).unwrap(), content_fingerprint(&record).unwrap())
+    (
+        String::from_utf8(canonical::to_bytes(&record).unwrap()).unwrap(),
+        content_fingerprint(&record).unwrap(),
+    )
 }
 
 #[test]
@@ -63,8 +66,21 @@ fn every_vector_holds() {
 
 #[test]
 fn there_are_vectors_of_every_rule() {
-    let names: Vec<String> = files().iter().map(|f| f.file_stem().unwrap().to_string_lossy().into_owned()).collect();
-    for rule in ["absent-members", "artifact-source", "inline-source", "key-order", "numbers", "opaque-json", "profile-with-revision", "profile-without-revision", "text-escapes"] {
+    let names: Vec<String> = files()
+        .iter()
+        .map(|f| f.file_stem().unwrap().to_string_lossy().into_owned())
+        .collect();
+    for rule in [
+        "absent-members",
+        "artifact-source",
+        "inline-source",
+        "key-order",
+        "numbers",
+        "opaque-json",
+        "profile-with-revision",
+        "profile-without-revision",
+        "text-escapes",
+    ] {
         assert!(names.iter().any(|n| n == rule), "{rule} of {names:?}");
     }
 }

@@ -87,11 +87,7 @@ impl Authenticator {
             return Ok(Principal::new(format!("client:{owner}")));
         }
         if self.required {
-            return Err(UnifiedError::new(
-                ErrorCategory::Auth,
-                "key",
-                "a valid client key is needed; make one with `throughline key new`",
-            ));
+            return Err(UnifiedError::new(ErrorCategory::Auth, "key", "a valid client key is needed"));
         }
         // SDKs send some key in any case, so an unknown one means nothing here.
         self.hosts.check(headers)?;

@@ -241,7 +241,9 @@ fn provider(name: String, section: &Section<'_, '_>, file: &Path) -> Option<Prov
             key: path.key,
         }),
         (None, None) => {
-            if kind.is_some_and(ProviderKind::needs_credential) {
+            // A literal key is a problem of its own, told where it stands.
+            let literal = SECRET_HINTS.iter().any(|(key, _)| section.has(key));
+            if kind.is_some_and(ProviderKind::needs_credential) && !literal {
                 section.problem(
                     "api_key_env",
                     "is missing; name the variable that holds the key, or a file with api_key_file",

@@ -104,6 +104,11 @@ impl<'t, 'i> Section<'t, 'i> {
         None
     }
 
+    /// Whether the key is there, without asking for it.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.table.iter().any(|(name, _)| name.get_ref().as_ref() == key)
+    }
+
     pub(super) fn problem(&self, key: &str, message: impl Into<String>) {
         let line = self
             .table

@@ -138,7 +138,7 @@ const PROVIDER: &str = "[providers.a]\nkind = \"anthropic\"\napi_key_env = \"A\"
 #[test]
 fn each_error_names_line_and_key() {
     check(
-        "[providers.anthropic]\nkind = \"anthropic\"\napi_key_env = \"A\"\napi_key = \"sk-secret\"\n",
+        "[providers.anthropic]\nkind = \"anthropic\"\n\napi_key = \"sk-secret\"\n",
         &["throughline.toml:4: providers.anthropic.api_key: keys do not belong in the file; name a variable with api_key_env"],
     );
     check(

@@ -165,7 +165,7 @@ async fn what_a_server_refuses_to_start_with() {
     assert!(matches!(check(&open.config, "test", &|_| None), Err(StartError::Config(error)) if error.lines()[0].contains("server.listen")));
     open.config.auth.required = true;
     match Server::start(open, &|_| None).await {
-        Err(StartError::Config(error)) => assert!(error.lines()[0].contains("throughline key new"), "{error}"),
+        Err(StartError::Config(error)) => assert!(error.lines()[0].contains("keys/clients.json has none"), "{error}"),
         _ => panic!("it listens to everybody without a key"),
     }
 }

@@ -27,7 +27,7 @@ fn text(frames: &[Frame]) -> String {
 
 #[tokio::test]
 async fn a_dropped_connection_is_resumed_and_a_second_subscriber_sees_the_same() {
-    throughline_format::clause!("LIVE-03");
+    throughline_format::clause!("LIVE-01", "LIVE-04");
     let world = World::new().await;
     let (response, running, feed) = world.start().await;
     drop(response);
@@ -151,6 +151,7 @@ async fn idle_streams_carry_comments() {
 
 #[tokio::test]
 async fn cancel_is_separate_from_leaving() {
+    throughline_format::clause!("LIVE-04");
     let world = World::new().await;
     let (response, running, feed) = world.start().await;
     let cancelled = world
@@ -193,6 +194,7 @@ async fn cancel_is_separate_from_leaving() {
 
 #[tokio::test]
 async fn cursors_are_checked() {
+    throughline_format::clause!("LIVE-02");
     let world = World::new().await;
     let (_response, running, feed) = world.start().await;
     feed.send(Ok(Bytes::from(done()))).unwrap();
@@ -258,6 +260,7 @@ async fn cursors_are_checked() {
 
 #[tokio::test]
 async fn another_principals_operation_does_not_exist() {
+    throughline_format::clause!("LIVE-02");
     let mut keys = ClientKeys::default();
     let (mine, yours) = (
         keys.create("mine", throughline_format::Timestamp::EPOCH).unwrap(),

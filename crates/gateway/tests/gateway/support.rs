@@ -364,7 +364,7 @@ pub fn parse(text: &str) -> Frame {
         match line.split_once(": ") {
             Some(("id", value)) => frame.id = Some(value.to_owned()),
             Some(("event", value)) => frame.event = Some(value.to_owned()),
-            Some(("data", value)) => frame.data = value.to_owned(),
+            Some(("data", value)) => value.clone_into(&mut frame.data),
             _ => frame.comment = true,
         }
     }

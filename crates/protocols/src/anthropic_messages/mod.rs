@@ -32,6 +32,7 @@ mod encode_tools;
 mod encode_turns;
 mod errors;
 mod kept;
+pub(crate) mod requirements;
 mod schema;
 mod usage;
 pub mod wire;

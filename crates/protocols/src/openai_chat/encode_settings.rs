@@ -511,7 +511,8 @@ fn stream(encoder: &RequestEncoder, root: &Entries, form: &Form, wire: &mut wire
     }
     wire.stream = Some(true);
     let includes = encoder.request.output.as_ref().and_then(|o| o.includes.as_ref());
-    let wants_usage = includes.is_some_and(|i| i.value.contains(&Include::StreamUsage)) || !encoder.same_family;
+    let wants_usage =
+        includes.is_some_and(|i| i.value.contains(&Include::StreamUsage)) || !encoder.same_family || encoder.context.ask_for_usage;
     let refuses_usage = form.written("/stream_options/include_usage").is_some_and(|v| v.as_str() == "false");
     let extra = root.level("/stream_options", &[]);
     if wants_usage || refuses_usage || !extra.is_empty() {

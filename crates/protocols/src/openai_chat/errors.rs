@@ -132,6 +132,8 @@ pub(super) fn object(error: &UnifiedError) -> Value {
         ErrorCategory::RateLimit => "rate_limit_exceeded",
         ErrorCategory::Overloaded => "server_is_overloaded",
         ErrorCategory::ContentFilter => "content_filter",
+        ErrorCategory::Auth => "invalid_api_key",
+        ErrorCategory::NotFound if error.code == "not-found.model" => "model_not_found",
         _ => error.code.as_str(),
     };
     json!({"error": {"message": error.message, "type": kind, "param": error.field_path, "code": code}})

@@ -8,7 +8,7 @@
 //! lists of content.
 //!
 //! One wire message becomes up to one reasoning item, one message item and one item a call, in this order. Where to start
-//! reading: [`decode_request`](self) and `decode_choice`; `private` says how members without a word are kept.
+//! reading: `decode_request` and `decode_choice`; `private` says how members without a word are kept.
 
 mod capabilities;
 mod decode_assistant;
@@ -31,6 +31,7 @@ mod errors;
 mod media;
 mod private;
 mod reasoning;
+pub(crate) mod requirements;
 mod usage;
 #[allow(unreachable_pub)] // `wire!` writes `pub`; the module itself is private
 mod wire;

@@ -9,7 +9,10 @@ pub(crate) fn events() -> Vec<Value> {
     let text = json!({"text": "a", "logprobs": [logprob()]});
     let changed = json!({"reason": "r"});
     let bodies = [
-        ("operation.created", json!({"sourceBranchId": "b1", "sourceHeadItemId": "i1", "target": profile(), "background": false, "requestedModel": "m"})),
+        (
+            "operation.created",
+            json!({"sourceBranchId": "b1", "sourceHeadItemId": "i1", "target": profile(), "background": false, "requestedModel": "m"}),
+        ),
         ("operation.queued", changed.clone()),
         ("operation.running", changed.clone()),
         ("operation.requires-action", changed.clone()),
@@ -17,7 +20,10 @@ pub(crate) fn events() -> Vec<Value> {
         ("operation.failed", json!({"error": error()})),
         ("operation.cancelled", changed.clone()),
         ("operation.expired", changed),
-        ("response.started", json!({"responseId": "rs1", "model": model(), "profile": profile(), "attribution": attribution()})),
+        (
+            "response.started",
+            json!({"responseId": "rs1", "model": model(), "profile": profile(), "attribution": attribution()}),
+        ),
         (
             "response.metadata",
             json!({"model": model(), "serviceTier": "flex", "resources": [resource_ref()], "providerRequestId": "req_1", "status": status()}),
@@ -29,19 +35,31 @@ pub(crate) fn events() -> Vec<Value> {
         ("item.delta", json!({"delta": {"kind": "part-completed"}})),
         ("item.delta", json!({"delta": {"kind": "media", "base64": "AAEC"}})),
         ("item.delta", json!({"delta": {"kind": "output", "text": "", "part": parts()[9]}})),
-        ("item.delta", json!({"delta": {"kind": "field", "pointer": "/providerData/-", "value": {"opaque": 1}}})),
+        (
+            "item.delta",
+            json!({"delta": {"kind": "field", "pointer": "/providerData/-", "value": {"opaque": 1}}}),
+        ),
         ("text.delta", text.clone()),
         ("reasoning.delta", text),
         ("signature.ready", json!({"providerData": data_ref(), "issuer": "synthetic"})),
         ("tool-arguments.delta", json!({"text": "{"})),
-        ("tool-arguments.ready", json!({"rawArguments": "{\"opaque\":1}", "input": {"opaque": 1}})),
-        ("tool.lifecycle", json!({"from": "executing", "to": "output-ready", "execution": "provider"})),
+        (
+            "tool-arguments.ready",
+            json!({"rawArguments": "{\"opaque\":1}", "input": {"opaque": 1}}),
+        ),
+        (
+            "tool.lifecycle",
+            json!({"from": "executing", "to": "output-ready", "execution": "provider"}),
+        ),
         ("citation.ready", json!({"annotation": annotations()[0]})),
         ("source.ready", json!({"part": parts()[11]})),
         ("artifact.ready", json!({"part": parts()[12]})),
         ("usage.update", json!({"usage": usage()})),
         ("checkpoint.ready", json!({"checkpointId": "cp1", "resourceType": "response"})),
-        ("checkpoint.invalidated", json!({"checkpointId": "cp1", "resourceType": "response", "reason": "r"})),
+        (
+            "checkpoint.invalidated",
+            json!({"checkpointId": "cp1", "resourceType": "response", "reason": "r"}),
+        ),
         ("warning", json!({"code": "c", "message": "m"})),
         ("loss.update", json!({"entries": losses()})),
         ("error", json!({"error": error()})),

@@ -31,7 +31,11 @@ pub(crate) fn draft(members: &Value) -> EventDraft {
 
 /// Gives drafts dense sequences from 1.
 pub(crate) fn stamp(drafts: Vec<EventDraft>) -> Vec<UnifiedEventV2> {
-    drafts.into_iter().zip(1..).map(|(d, sequence)| d.stamp(&operation(), sequence, Timestamp::from_millis(1_000))).collect()
+    drafts
+        .into_iter()
+        .zip(1..)
+        .map(|(d, sequence)| d.stamp(&operation(), sequence, Timestamp::from_millis(1_000)))
+        .collect()
 }
 
 pub(crate) fn fold_of(events: &[UnifiedEventV2]) -> Result<Fold, FoldError> {
@@ -67,8 +71,11 @@ pub(crate) enum Plan {
 
 /// Texts with characters of one to four bytes.
 pub(crate) fn text() -> impl Strategy<Value = String> {
-    proptest::collection::vec(prop_oneof![Just('a'), Just('ß'), Just('語'), Just('𝄞'), Just('"'), Just('\n'), any::<char>()], 0..12)
-        .prop_map(|chars| chars.into_iter().collect())
+    proptest::collection::vec(
+        prop_oneof![Just('a'), Just('ß'), Just('語'), Just('𝄞'), Just('"'), Just('\n'), any::<char>()],
+        0..12,
+    )
+    .prop_map(|chars| chars.into_iter().collect())
 }
 
 pub(crate) fn plan() -> impl Strategy<Value = Plan> {
@@ -93,7 +100,10 @@ fn about(item_id: &str, kind: &str, body: &Value) -> Value {
 }
 
 fn part_started(item_id: &str, part: &Value) -> Value {
-    with(&about(item_id, "item.delta", &json!({"delta": {"kind": "part-started", "part": part}})), &json!({"partId": part["partId"]}))
+    with(
+        &about(item_id, "item.delta", &json!({"delta": {"kind": "part-started", "part": part}})),
+        &json!({"partId": part["partId"]}),
+    )
 }
 
 /// The events of one planned item.
@@ -127,25 +137,45 @@ fn item_events(item_id: &str, plan: &Plan, finished: bool) -> Vec<Value> {
         }
         Plan::Reasoning(text, signed) => {
             out.push(started(&json!({"kind": "reasoning", "parts": []})));
-            out.push(part_started(item_id, &json!({"partId": part_id, "kind": "reasoning", "text": "", "form": "full", "state": "disclosed"})));
+            out.push(part_started(
+                item_id,
+                &json!({"partId": part_id, "kind": "reasoning", "text": "", "form": "full", "state": "disclosed"}),
+            ));
             out.push(of_part(&part_id, "reasoning.delta", &json!({"text": text})));
             if *signed {
-                out.push(of_part(&part_id, "signature.ready", &json!({"providerData": data_ref(), "issuer": "provider"})));
+                out.push(of_part(
+                    &part_id,
+                    "signature.ready",
+                    &json!({"providerData": data_ref(), "issuer": "provider"}),
+                ));
             }
         }
         Plan::Call(arguments, steps) => {
             let body = json!({"kind": "tool-call", "callId": "c1", "name": "run", "toolType": "function", "rawArguments": "", "lifecycle": "arguments-streaming",
                 "execution": "client", "providerExecuted": false});
             out.push(started(&body));
-            out.push(with(&about(item_id, "tool-arguments.delta", &json!({"text": arguments})), &json!({"callId": "c1"})));
-            let path = ["arguments-ready", "approval-required", "approval-approved", "executing", "output-ready"];
+            out.push(with(
+                &about(item_id, "tool-arguments.delta", &json!({"text": arguments})),
+                &json!({"callId": "c1"}),
+            ));
+            let path = [
+                "arguments-ready",
+                "approval-required",
+                "approval-approved",
+                "executing",
+                "output-ready",
+            ];
             // A call that is finished has its arguments.
             let steps = (*steps).max(usize::from(finished));
             if steps > 0 {
                 out.push(about(item_id, "tool-arguments.ready", &json!({"rawArguments": arguments})));
             }
             for step in path.windows(2).take(steps.saturating_sub(1)) {
-                out.push(about(item_id, "tool.lifecycle", &json!({"from": step[0], "to": step[1], "execution": "ccr"})));
+                out.push(about(
+                    item_id,
+                    "tool.lifecycle",
+                    &json!({"from": step[0], "to": step[1], "execution": "ccr"}),
+                ));
             }
         }
         Plan::Image(pieces) => {
@@ -158,7 +188,9 @@ fn item_events(item_id: &str, plan: &Plan, finished: bool) -> Vec<Value> {
             }
         }
         Plan::Output(text, part) => {
-            out.push(started(&json!({"kind": "server-tool-result", "callId": "c1", "toolType": "shell", "output": [], "execution": "provider"})));
+            out.push(started(
+                &json!({"kind": "server-tool-result", "callId": "c1", "toolType": "shell", "output": [], "execution": "provider"}),
+            ));
             out.push(of_part(&part_id, "item.delta", &json!({"delta": {"kind": "output", "text": text}})));
             if *part {
                 let part = json!({"partId": format!("{item_id}.p1"), "kind": "json", "value": {"a": 1.0}});
@@ -173,7 +205,10 @@ fn item_events(item_id: &str, plan: &Plan, finished: bool) -> Vec<Value> {
             }
         }
         Plan::Whole => {
-            let item = with(&item_base(item_id), &json!({"kind": "message", "parts": [{"partId": part_id, "kind": "text", "text": "whole"}]}));
+            let item = with(
+                &item_base(item_id),
+                &json!({"kind": "message", "parts": [{"partId": part_id, "kind": "text", "text": "whole"}]}),
+            );
             return vec![about(item_id, "item.completed", &json!({"status": "completed", "item": item}))];
         }
     }
@@ -185,7 +220,9 @@ fn item_events(item_id: &str, plan: &Plan, finished: bool) -> Vec<Value> {
 
 /// Merges the event lists in a given order, each list kept in its own.
 fn interleave(mut lists: Vec<Vec<Value>>, order: &[usize]) -> Vec<Value> {
-    lists.iter_mut().for_each(|l| l.reverse());
+    for list in &mut lists {
+        list.reverse();
+    }
     let mut out = Vec::new();
     let mut picks = order.iter().cycle();
     while lists.iter().any(|l| !l.is_empty()) {
@@ -208,7 +245,9 @@ pub(crate) fn logs() -> impl Strategy<Value = Vec<UnifiedEventV2>> {
             .map(|(i, (plan, candidate, finished))| {
                 let mut list = item_events(&format!("op.i{i}"), plan, *finished || !torn);
                 if *candidate > 0 {
-                    list.iter_mut().for_each(|event| event["candidate"] = json!(candidate));
+                    for event in &mut list {
+                        event["candidate"] = json!(candidate);
+                    }
                 }
                 list
             })
@@ -238,10 +277,22 @@ pub(crate) fn logs() -> impl Strategy<Value = Vec<UnifiedEventV2>> {
         out.extend(rest);
         let error = json!({"category": "interrupted", "code": "interrupted.stream", "message": "m", "retryable": true});
         let (last, status) = match ending {
-            0 => (json!({"kind": "operation.completed", "status": {"state": "completed", "finishReason": "stop"}}), json!({"state": "completed", "finishReason": "stop"})),
-            1 => (json!({"kind": "operation.failed", "error": error}), json!({"state": "incomplete", "finishReason": "interrupted"})),
-            2 => (json!({"kind": "operation.cancelled"}), json!({"state": "cancelled", "finishReason": "cancelled"})),
-            _ => (json!({"kind": "operation.expired"}), json!({"state": "incomplete", "finishReason": "incomplete"})),
+            0 => (
+                json!({"kind": "operation.completed", "status": {"state": "completed", "finishReason": "stop"}}),
+                json!({"state": "completed", "finishReason": "stop"}),
+            ),
+            1 => (
+                json!({"kind": "operation.failed", "error": error}),
+                json!({"state": "incomplete", "finishReason": "interrupted"}),
+            ),
+            2 => (
+                json!({"kind": "operation.cancelled"}),
+                json!({"state": "cancelled", "finishReason": "cancelled"}),
+            ),
+            _ => (
+                json!({"kind": "operation.expired"}),
+                json!({"state": "incomplete", "finishReason": "incomplete"}),
+            ),
         };
         out.push(last);
         out.push(json!({"kind": "stream.completed", "status": status, "itemIds": []}));
@@ -253,7 +304,9 @@ pub(crate) fn logs() -> impl Strategy<Value = Vec<UnifiedEventV2>> {
 pub(crate) fn cut(events: &[UnifiedEventV2], pick: usize, at: usize) -> Vec<UnifiedEventV2> {
     let drafts: Vec<EventDraft> = events.iter().map(undraft).collect();
     let deltas: Vec<usize> = (0..drafts.len()).filter(|i| delta_text(&drafts[*i].body).is_some()).collect();
-    let Some(target) = deltas.get(pick % deltas.len().max(1)) else { return events.to_vec() };
+    let Some(target) = deltas.get(pick % deltas.len().max(1)) else {
+        return events.to_vec();
+    };
     let mut out = Vec::new();
     for (i, draft) in drafts.into_iter().enumerate() {
         if i != *target {

@@ -31,7 +31,9 @@ pub(crate) fn is_opaque(value: &Value) -> bool {
 }
 
 pub(crate) fn is_map(value: &Value) -> bool {
-    value.as_object().is_some_and(|o| !o.is_empty() && o.keys().all(|k| k.starts_with(MAP_KEY)))
+    value
+        .as_object()
+        .is_some_and(|o| !o.is_empty() && o.keys().all(|k| k.starts_with(MAP_KEY)))
 }
 
 /// JSON Pointers of every value of a sample, opaque values not entered.

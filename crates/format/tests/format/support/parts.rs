@@ -96,7 +96,11 @@ pub(crate) fn parts() -> Vec<Value> {
         json!({"kind": "grounding-source", "source": source(), "score": 0.25, "excerpt": "e", "pageAge": "2 days", "parts": [{"partId": "x.p0", "kind": "text", "text": "t"}]}),
         json!({"kind": "artifact-reference", "artifactId": "a1", "sha256": HASH, "media": media()}),
     ];
-    bodies.iter().enumerate().map(|(i, body)| with(&json!({"partId": format!("op.i0.p{i}"), "providerData": [data_ref()]}), body)).collect()
+    bodies
+        .iter()
+        .enumerate()
+        .map(|(i, body)| with(&json!({"partId": format!("op.i0.p{i}"), "providerData": [data_ref()]}), body))
+        .collect()
 }
 
 pub(crate) fn item_base(id: &str) -> Value {
@@ -149,9 +153,22 @@ pub(crate) fn items() -> Vec<Value> {
         json!({"kind": "interruption", "cause": "deadline", "operationId": "op", "openCallIds": ["c1"]}),
         json!({"kind": "error", "error": error()}),
     ];
-    let mut out: Vec<Value> = bodies.iter().enumerate().map(|(i, body)| with(&item_base(&format!("op.i{i}")), body)).collect();
-    for (i, target) in [json!({"kind": "resource", "resource": resource_ref()}), json!({"kind": "url", "url": "https://example.org/"})].iter().enumerate() {
-        out.push(with(&item_base(&format!("op.ref{i}")), &json!({"kind": "reference", "target": target})));
+    let mut out: Vec<Value> = bodies
+        .iter()
+        .enumerate()
+        .map(|(i, body)| with(&item_base(&format!("op.i{i}")), body))
+        .collect();
+    for (i, target) in [
+        json!({"kind": "resource", "resource": resource_ref()}),
+        json!({"kind": "url", "url": "https://example.org/"}),
+    ]
+    .iter()
+    .enumerate()
+    {
+        out.push(with(
+            &item_base(&format!("op.ref{i}")),
+            &json!({"kind": "reference", "target": target}),
+        ));
     }
     out
 }

@@ -58,7 +58,13 @@ pub(crate) fn tools() -> Vec<Value> {
         },
         "resources": [resource_ref()], "providerData": [data_ref()],
     });
-    vec![full.clone(), with(&full, &json!({"toolId": "t1", "approval": "always", "cache": {"breakpoint": true, "ttl": "1h"}}))]
+    vec![
+        full.clone(),
+        with(
+            &full,
+            &json!({"toolId": "t1", "approval": "always", "cache": {"breakpoint": true, "ttl": "1h"}}),
+        ),
+    ]
 }
 
 /// One tool choice of each kind.
@@ -96,15 +102,16 @@ pub(crate) fn request() -> Value {
     })
 }
 
-fn counter(value: f64) -> Value {
+/// Whole figures are written without a fraction.
+fn counter(value: u64) -> Value {
     json!({"value": value, "scope": "session", "source": "estimated"})
 }
 
 pub(crate) fn usage() -> Value {
-    let map = || json!({"map:id": counter(1.0)});
+    let map = || json!({"map:id": counter(1)});
     let counters = json!({
-        "inputTotal": counter(0.0), "inputUncached": counter(1.0), "cacheRead": counter(2.0), "cacheWrite": counter(3.0), "outputTotal": counter(4.0), "reasoning": counter(5.0),
-        "total": counter(6.0), "toolPrompt": counter(7.0), "acceptedPrediction": counter(8.0), "rejectedPrediction": counter(9.0), "cacheWriteByTtl": map(),
+        "inputTotal": counter(0), "inputUncached": counter(1), "cacheRead": counter(2), "cacheWrite": counter(3), "outputTotal": counter(4), "reasoning": counter(5),
+        "total": counter(6), "toolPrompt": counter(7), "acceptedPrediction": counter(8), "rejectedPrediction": counter(9), "cacheWriteByTtl": map(),
         "inputByModality": map(), "outputByModality": map(), "cacheReadByModality": map(), "toolPromptByModality": map(), "serverToolCalls": map(),
         "cost": [{"value": 0.125, "scope": "request", "source": "reported", "unit": "USD", "kind": "credits-left"}],
     });

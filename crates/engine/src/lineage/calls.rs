@@ -1,0 +1,38 @@
+//! Calls of a request and of the branch that it shares, paired by their place: IDs may differ between twins, and a client's
+//! wire may have renamed them.
+
+use throughline_format::tool::Execution;
+use throughline_format::{UnifiedItem, UnifiedItemBody};
+
+/// The n-th call of the shared history in the client's copy and in the journal.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CallPairs(Vec<(String, String)>);
+
+impl CallPairs {
+    /// Pairs the calls of two copies of one history; no pairs when their numbers differ.
+    pub(crate) fn align(asked: &[UnifiedItem], known: &[UnifiedItem]) -> Self {
+        let (asked, known) = (calls(asked), calls(known));
+        if asked.len() != known.len() {
+            return Self::default();
+        }
+        Self(asked.into_iter().zip(known).collect())
+    }
+
+    /// The journal's ID of a call as the client names it; the newest call counts when an ID was used twice.
+    pub(crate) fn known(&self, asked: &str) -> Option<&str> {
+        self.0.iter().rev().find(|(a, _)| a == asked).map(|(_, k)| k.as_str())
+    }
+
+    /// Whether the client's ID and the journal's name one call.
+    pub(crate) fn same(&self, asked: &str, known: &str) -> bool {
+        self.known(asked).map_or(asked == known, |k| k == known)
+    }
+}
+
+fn calls(items: &[UnifiedItem]) -> Vec<String> {
+    let of_client = |item: &UnifiedItem| match &item.body {
+        UnifiedItemBody::ToolCall(call) if call.execution == Execution::Client => Some(call.call_id.clone()),
+        _ => None,
+    };
+    items.iter().filter_map(of_client).collect()
+}
