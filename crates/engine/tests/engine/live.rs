@@ -117,6 +117,12 @@ async fn a_cursor_is_bound_to_principal_operation_and_bytes() {
             "bit {bit}"
         );
     }
+    let later = World::over(std::sync::Arc::clone(&world.store), 8 * 86_400_000);
+    assert_eq!(
+        later.engine.read_cursor(&me, &id, &cursor).unwrap_err().code,
+        "invalid-request.cursor",
+        "expired after the retention time"
+    );
     assert_eq!(
         world.engine.subscribe(&me, &id, 999).await.err().unwrap().code,
         "conflict.cursor-ahead"

@@ -90,7 +90,6 @@ async fn a_client_of_the_owners_protocol_gets_the_signature_and_may_present_it()
 
 #[tokio::test]
 async fn a_signature_of_unknown_origin_goes_to_nobody() {
-    clause!("REAS-03");
     let world = World::new();
     let history = [
         user("one"),

@@ -5,12 +5,11 @@ use bytes::Bytes;
 use serde_json::json;
 use std::sync::Arc;
 use throughline_engine::RecoveryReport;
-use throughline_format::{ErrorCategory, OperationState, clause};
+use throughline_format::{ErrorCategory, OperationState};
 use tokio::sync::mpsc;
 
 #[tokio::test]
 async fn committed_events_survive_and_the_operation_ends_as_interrupted() {
-    clause!("LIVE-05", "CONF-06");
     let world = World::new();
     let (send, chunks) = mpsc::unbounded_channel::<Result<Bytes, _>>();
     World::expect(&world.chat, Answer::Live(chunks));

@@ -22,7 +22,6 @@ async fn the_same_protocol_passes_the_clients_bytes_through() {
 
 #[tokio::test]
 async fn a_conversation_changes_provider_and_stays_whole() {
-    clause!("PROTO-09");
     let world = World::new();
     World::expect(&world.chat, Answer::Sse(chat_sse("from chat")));
     let first = world.begin(&ANTHROPIC, &anthropic_body("gpt-a", &[user("one")])).await;
@@ -97,6 +96,13 @@ async fn a_required_feature_that_the_target_lacks_ends_the_turn_before_anything_
     assert!(error.loss.unwrap().is_unsupported());
     assert!(world.chat.0.calls.lock().unwrap().is_empty());
     assert!(world.conversations().await.is_empty());
+
+    // The same wish, only preferred: the turn goes on, and the report says what it lost.
+    world.requirements.clear();
+    World::expect(&world.chat, Answer::Sse(chat_sse("ok")));
+    let turn = world.begin(&ANTHROPIC, &body).await;
+    assert!(turn.loss.entries.iter().any(|e| e.feature == "generation.top_k"));
+    turn.collect().await.unwrap();
 }
 
 #[tokio::test]

@@ -14,7 +14,6 @@ use crate::support::{Home, config_at, new_vault, world};
 
 #[tokio::test]
 async fn what_was_stored_is_there_after_closing() {
-    clause!("LIVE-05");
     let home = Home::new();
     let (store, first) = world(&home).await;
     first.say(&first.branch_id, &["i1", "i2"]).await;

@@ -360,7 +360,6 @@ pub(super) async fn states_of_calls_follow_their_table(store: Store) {
 }
 
 pub(super) async fn summaries_cover_a_prefix(store: Store) {
-    clause!("ITEM-04");
     let world = World::new(store).await;
     world.say(&world.branch_id, &["i1", "i2", "i3"]).await;
     let summary = |item: &str, from: &str, to: &str, count: u64| {

@@ -246,7 +246,6 @@ fn delete(only_if: DeletionCondition) -> Vec<WriteOp> {
 }
 
 pub(super) async fn deletion_is_checked_again(store: Store) {
-    clause!("RET-05");
     let mut world = World::new(store).await;
     let cutoff = samples::START.plus_millis(DAY);
     // Between the look for candidates and the deletion somebody appends.
@@ -340,7 +339,7 @@ pub(super) async fn a_lease_keeps_without_touching(store: Store) {
 }
 
 pub(super) async fn deletion_takes_the_whole_scope(store: Store) {
-    clause!("RET-01", "RET-05");
+    clause!("RET-01");
     let world = furnished(store.clone()).await;
     let neighbour = World::of(store.clone(), "neighbour", "principal-b").await;
     neighbour.say(&neighbour.branch_id, &["b1"]).await;
@@ -402,7 +401,6 @@ pub(super) async fn deletion_takes_the_whole_scope(store: Store) {
 }
 
 pub(super) async fn deletion_keeps_shared_artifacts(store: Store) {
-    clause!("RET-05");
     let one = World::of(store.clone(), "one", samples::PRINCIPAL).await;
     let two = World::of(store.clone(), "two", samples::PRINCIPAL).await;
     let put = WriteOp::PutArtifact {
