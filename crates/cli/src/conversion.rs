@@ -11,9 +11,9 @@ use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use throughline_format::{UnifiedLossReport, UnifiedRequirement, UnifiedResourceOwner};
+use throughline_format::{UnifiedLossEntry, UnifiedLossReport, UnifiedRequirement, UnifiedResourceOwner};
 use throughline_protocols::offline::OfflineFold;
-use throughline_protocols::{Capabilities, DecodeContext, EncodeContext, Encoded, SideResource, requirement};
+use throughline_protocols::{Capabilities, DecodeContext, EncodeContext, Encoded, SideResource, bookkeeping, requirement};
 
 /// What a payload is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,8 +139,9 @@ impl Conversion {
                 Some(body_output(to.codec.encode_request(&decoded.unified, &context)?)?)
             }
         };
+        let remarks = self.to.as_ref().map(|_| bookkeeping::remarks(&decoded.unified)).unwrap_or_default();
         let record = UnifiedRecord::Request(Box::new(decoded.unified));
-        Ok(report(record, &decoded.resources, decoded.loss, projection))
+        Ok(report(record, &decoded.resources, decoded.loss, projection, remarks))
     }
 
     /// Second half of a response and of a stream.
@@ -166,11 +167,13 @@ impl Conversion {
             }
         };
         let loss = result.loss.clone().unwrap_or_default();
+        let remarks = self.to.as_ref().map(|_| bookkeeping::remarks(&result)).unwrap_or_default();
         Ok(report(
             UnifiedRecord::Result(Box::new(result)),
             &decoded.resources,
             loss,
             projection,
+            remarks,
         ))
     }
 
@@ -259,6 +262,7 @@ fn report(
     resources: &[SideResource],
     decode_loss: UnifiedLossReport,
     projection: Option<(Output, UnifiedLossReport)>,
+    remarks: Vec<UnifiedLossEntry>,
 ) -> ConversionReport {
     let resources = resources.iter().map(ResourceEntry::of).collect();
     let mut report = ConversionReport {
@@ -269,7 +273,10 @@ fn report(
         loss: None,
         exit: 0,
     };
-    if let Some((output, loss)) = projection {
+    if let Some((output, mut loss)) = projection {
+        for remark in remarks {
+            loss.note(remark);
+        }
         if loss.is_unsupported() {
             report.exit = EXIT_UNSUPPORTED;
         } else {

@@ -65,11 +65,15 @@ impl UnifiedLossReport {
         self.entries.push(entry);
     }
 
-    /// Adds all entries of another report.
+    /// Adds a remark that loses nothing: the disposition stays what it is.
+    pub fn note(&mut self, entry: UnifiedLossEntry) {
+        self.entries.push(entry);
+    }
+
+    /// Adds all entries of another report, and the worse of both dispositions.
     pub fn extend(&mut self, other: Self) {
-        for entry in other.entries {
-            self.push(entry);
-        }
+        self.disposition = self.disposition.max(other.disposition);
+        self.entries.extend(other.entries);
     }
 
     /// Whether a required intent is lost, so that nothing may be sent.

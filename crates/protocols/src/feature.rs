@@ -198,6 +198,8 @@ pub enum Feature {
     WireUnmapped,
     /// The exact spelling of something that the wire can say in two ways.
     WireSpelling,
+    /// What a record says about itself and no wire has a place for: provenance, IDs, states of calls.
+    RecordBookkeeping,
 }
 
 impl Feature {
@@ -388,6 +390,11 @@ impl Feature {
             "wire.spelling",
             "The exact spelling of something that the wire can say in two ways.",
         ),
+        (
+            Self::RecordBookkeeping,
+            "record.bookkeeping",
+            "What a record says about itself and no wire has a place for: provenance, IDs, states of calls.",
+        ),
     ];
 
     /// The word that loss entries carry.
@@ -490,6 +497,7 @@ impl Feature {
             Self::ResponseSafety => "response.safety",
             Self::WireUnmapped => "wire.unmapped",
             Self::WireSpelling => "wire.spelling",
+            Self::RecordBookkeeping => "record.bookkeeping",
         }
     }
 

@@ -22,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 pub mod anthropic_messages;
+pub mod bookkeeping;
 pub mod call_id;
 pub mod capability;
 pub mod codec;
