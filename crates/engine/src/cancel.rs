@@ -1,11 +1,15 @@
 //! Cancelling an operation, and stopping all of them when the process goes down.
 
 use crate::engine::Engine;
-use crate::live::Live;
+use crate::live::CancelRequest;
 use crate::principal::Principal;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
+use throughline_format::error::sanitise;
 use throughline_format::{UnifiedError, UnifiedId, UnifiedOperation};
+
+/// How often a shutdown looks for turns that began to run meanwhile.
+const SWEEP: Duration = Duration::from_millis(50);
 
 /// What became of a request to cancel.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,12 +26,13 @@ impl Engine {
     /// # Errors
     /// `not-found.resource` when the operation is absent or somebody else's.
     pub async fn cancel(&self, principal: &Principal, id: &UnifiedId, reason: Option<String>) -> Result<CancelOutcome, UnifiedError> {
-        let mut operation = self.operation(principal, id).await?;
+        // The publisher is looked up first: it is on the list for as long as its operation can be stopped.
         let live = self.publishers.get(id);
+        let mut operation = self.operation(principal, id).await?;
         match live {
             Some(live) if !operation.state.is_terminal() => {
-                live.cancel(crate::live::CancelRequest {
-                    reason: reason.map(|r| throughline_format::error::sanitise(&r)),
+                live.cancel(CancelRequest {
+                    reason: reason.map(|r| sanitise(&r)),
                     by_shutdown: false,
                 });
                 operation.cancel_requested_at = Some(self.clock.now());
@@ -43,19 +48,17 @@ impl Engine {
     /// Refuses new turns and interrupts those that run; returns when all of them have committed their end.
     pub async fn shutdown(&self) {
         self.stopping.store(true, Ordering::SeqCst);
-        let running: Vec<Arc<Live>> = self.publishers.all();
-        for live in &running {
-            live.cancel(crate::live::CancelRequest {
-                reason: None,
-                by_shutdown: true,
-            });
-        }
-        for live in running {
-            let mut head = live.watch_head();
-            while !head.borrow_and_update().closed {
-                if head.changed().await.is_err() {
-                    break;
-                }
+        let all = u32::try_from(self.limits.concurrent_operations).unwrap_or(u32::MAX);
+        loop {
+            for live in self.publishers.all() {
+                live.cancel(CancelRequest {
+                    reason: None,
+                    by_shutdown: true,
+                });
+            }
+            // A turn that was being opened may join the list late, so the list is looked at again until every slot is free.
+            if tokio::time::timeout(SWEEP, self.slots.acquire_many(all)).await.is_ok() {
+                return;
             }
         }
     }

@@ -5,9 +5,10 @@ use crate::live::{Live, Publishers, Subscription};
 use crate::ports::{Clock, IdSource};
 use crate::principal::Principal;
 use std::sync::Arc;
-use throughline_format::{ErrorCategory, UnifiedError, UnifiedId, UnifiedOperation, UnifiedResultV2};
+use throughline_format::{ErrorCategory, UnifiedError, UnifiedId, UnifiedItem, UnifiedOperation, UnifiedResultV2};
 use throughline_protocols::SyntheticSealer;
-use throughline_store::{HashPurpose, UnifiedStateStore, Vault};
+use throughline_store::{HashPurpose, ItemPage, MAX_PAGE, UnifiedStateStore, Vault};
+use tokio::sync::Semaphore;
 
 /// Bounds of the engine (architecture.md, Limits).
 #[derive(Clone, Copy, Debug)]
@@ -67,6 +68,8 @@ pub struct Engine {
     pub(crate) synthetic: SyntheticSealer,
     pub(crate) lineage_key: zeroize::Zeroizing<[u8; 32]>,
     pub(crate) stopping: std::sync::atomic::AtomicBool,
+    /// One permit per operation that may run; a producer holds its own until its end is committed.
+    pub(crate) slots: Arc<Semaphore>,
 }
 
 impl Engine {
@@ -90,6 +93,7 @@ impl Engine {
             synthetic: SyntheticSealer::new(*seed.as_bytes()),
             lineage_key,
             stopping: std::sync::atomic::AtomicBool::new(false),
+            slots: Arc::new(Semaphore::new(config.limits.concurrent_operations)),
         }))
     }
 
@@ -117,6 +121,24 @@ impl Engine {
     pub async fn result(&self, principal: &Principal, id: &UnifiedId) -> Result<Option<UnifiedResultV2>, UnifiedError> {
         self.operation(principal, id).await?;
         self.store.result(id).await.map_err(|e| e.to_unified())
+    }
+
+    /// Every item on the path of a branch, ancestors included.
+    pub(crate) async fn branch_path(&self, branch_id: &UnifiedId) -> Result<Vec<UnifiedItem>, UnifiedError> {
+        let mut path: Vec<UnifiedItem> = Vec::new();
+        loop {
+            let page = ItemPage {
+                after_sequence: path.last().map_or(0, |item| item.sequence),
+                limit: MAX_PAGE,
+                ..ItemPage::default()
+            };
+            let items = self.store.branch_items(branch_id, page).await.map_err(|e| e.to_unified())?;
+            let full = items.len() == MAX_PAGE;
+            path.extend(items);
+            if !full {
+                return Ok(path);
+            }
+        }
     }
 
     /// Attaches a subscriber after a sequence. It writes nothing.

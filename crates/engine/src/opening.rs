@@ -6,7 +6,7 @@ use crate::lineage::LINEAGE_VERSION;
 use crate::lineage::find::Found;
 use crate::ports::{IdKind, Target};
 use crate::private;
-use crate::producer::Seat;
+use crate::scribe::Seat;
 use crate::turn::Prepared;
 use bytes::Bytes;
 use std::borrow::Cow;
@@ -34,7 +34,10 @@ pub(crate) struct Opening {
     new_branch: Option<UnifiedBranch>,
     expected_head: Option<UnifiedId>,
     head_sequence: u64,
+    /// The request's items as the journal keeps them.
     pub(crate) new_items: Vec<UnifiedItem>,
+    /// The same as this request's own projection may use them: with references to payloads that are only lent.
+    pub(crate) sent_items: Vec<UnifiedItem>,
     pub(crate) operation: UnifiedOperation,
     requested_model: String,
 }
@@ -69,7 +72,11 @@ impl Opening {
             title: None,
             metadata: None,
         });
-        let new_items = new_items(prepared, found, target, claims, &conversation_id, &branch_id);
+        let sent_items = new_items(prepared, found, target, claims, &conversation_id, &branch_id);
+        let mut new_items = sent_items.clone();
+        for item in &mut new_items {
+            private::retain_references(item, &mut |reference| !claims.unknown.contains(&reference.resource_id));
+        }
         let operation = UnifiedOperation {
             schema_version: SchemaVersion,
             operation_id: prepared.operation_id.clone(),
@@ -111,6 +118,7 @@ impl Opening {
             expected_head: shared.map(|i| i.id.clone()),
             head_sequence: shared.map_or(0, |i| i.sequence),
             new_items,
+            sent_items,
             operation,
             requested_model: prepared.decoded.unified.model.requested.clone(),
         })
@@ -167,17 +175,12 @@ impl Opening {
             first_sequence: 1,
             events: events.iter().map(|(_, bytes)| bytes.clone()).collect(),
         });
-        let inbound = prepared.turn.codec.profile().family;
-        for (side, owned_by_target) in &claims.stored {
-            let owner = match (&self.operation.owner, owned_by_target) {
-                (Some(owner), true) => owner.clone(),
-                _ => private::client_owner(inbound.clone()),
-            };
+        for (side, owner) in &claims.stored {
             batch.push(WriteOp::PutResource(Box::new(private::seal(
                 &engine.vault,
                 side,
                 &self.conversation_id,
-                &owner,
+                owner,
                 now,
             )?)));
         }
@@ -216,7 +219,7 @@ impl Opening {
     }
 }
 
-/// The items that the request adds, as the journal keeps them.
+/// The items that the request adds, at their place.
 fn new_items(
     prepared: &Prepared,
     found: &Found,
@@ -243,7 +246,7 @@ fn new_items(
             if let Some(stored) = claims.renamed.get(&reference.resource_id) {
                 reference.resource_id = stored.clone();
             }
-            !claims.dropped.contains(&reference.resource_id)
+            true
         });
         if let UnifiedItemBody::ToolResult(result) = &mut item.body
             && !added.contains(&result.call_id.as_str())

@@ -51,7 +51,6 @@ pub trait IdSource: Send + Sync {
 }
 
 /// One request to a provider: bytes of its wire and what the driver needs to send them. Never a record.
-#[derive(Debug)]
 pub struct UpstreamCall {
     /// Operation, for logs.
     pub operation_id: UnifiedId,
@@ -65,6 +64,17 @@ pub struct UpstreamCall {
     pub stream: bool,
     /// Client headers; the driver's allowlist decides which of them go on.
     pub client_headers: Vec<(String, String)>,
+}
+
+impl std::fmt::Debug for UpstreamCall {
+    /// Sizes only: bodies and headers hold what users say.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("UpstreamCall")
+            .field("operation_id", &self.operation_id)
+            .field("model", &self.model)
+            .field("bytes", &self.body.len())
+            .finish_non_exhaustive()
+    }
 }
 
 /// A provider's answer, status 2xx. Anything else is an error of [`Upstream::call`].

@@ -10,59 +10,37 @@ use crate::live::{CancelRequest, Live};
 use crate::ports::{Target, UpstreamCall, UpstreamReply};
 use crate::private;
 use crate::projector::{Outgoing, Projector};
+use crate::scribe::{self, Scribe, Written};
 use crate::terminal::{self, Ending};
 use bytes::Bytes;
 use futures_util::{FutureExt as _, StreamExt as _};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 use throughline_format::item::{InterruptionCause, UnifiedItemBody};
-use throughline_format::{
-    ErrorCategory, EventBody, EventDraft, Fold, Sha256, UnifiedError, UnifiedEventV2, UnifiedId, UnifiedItem, UnifiedOperation,
-};
+use throughline_format::{ErrorCategory, Sha256, UnifiedError, UnifiedId, UnifiedItem, UnifiedOperation};
 use throughline_protocols::{DecodeContext, Decoded, EncodeContext, StreamDecoder};
 use throughline_store::{IssuedId, WriteBatch, WriteOp, owner_fingerprint};
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, watch};
 
+/// First and longest pause between two tries to commit the end.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// Most bytes of chunks that one commit takes.
 const GATHER_BYTES: usize = 256 * 1024;
-/// Longest joined delta.
-const MAX_DELTA_BYTES: usize = 4 * 1024;
-
-/// Where the next item of an answer stands.
-#[derive(Clone, Debug)]
-pub(crate) struct Seat {
-    pub(crate) conversation_id: UnifiedId,
-    pub(crate) branch_id: UnifiedId,
-    pub(crate) first_item: u64,
-    pub(crate) next_sequence: u64,
-    pub(crate) last_item: Option<UnifiedId>,
-}
-
-impl Seat {
-    /// Gives an item its place in the journal.
-    pub(crate) fn take(&mut self, item: &mut UnifiedItem) {
-        item.base.conversation_id = self.conversation_id.clone();
-        item.base.branch_id = self.branch_id.clone();
-        item.base.sequence = self.next_sequence;
-        self.next_sequence += 1;
-        item.base.parent_id = self.last_item.replace(item.base.id.clone());
-    }
-}
 
 /// Runs one operation to its end.
 pub(crate) struct Producer {
     pub(crate) engine: Arc<Engine>,
     pub(crate) operation: UnifiedOperation,
-    pub(crate) seat: Seat,
     pub(crate) live: Arc<Live>,
-    pub(crate) fold: Fold,
+    pub(crate) scribe: Scribe,
     pub(crate) projector: Projector,
     pub(crate) targets: Vec<Target>,
     pub(crate) first: Option<Outgoing>,
     pub(crate) encode: EncodeContext,
     pub(crate) link: Link,
-    /// Bytes that each item of the answer has taken so far.
-    pub(crate) item_bytes: BTreeMap<UnifiedId, usize>,
     /// Hashes of private payloads that the client got with this answer.
     pub(crate) issued_states: Vec<Sha256>,
 }
@@ -74,20 +52,13 @@ enum Stop {
 }
 
 impl Producer {
-    pub(crate) async fn run(mut self) {
-        let closing = CloseOnDrop {
-            engine: Arc::clone(&self.engine),
-            live: Arc::clone(&self.live),
-            operation_id: self.operation.operation_id.clone(),
-        };
+    /// Runs to the end; `closing` and `slot` are held until the end is committed.
+    pub(crate) async fn run(mut self, closing: CloseOnDrop, slot: Option<OwnedSemaphorePermit>) {
         let mut cancel = self.live.watch_cancel();
-        if let Err(stop) = self.drive(&mut cancel).await
-            && let Err(error) = self.end(stop).await
-        {
-            // The end could not be committed: recovery at the next start does it.
-            tracing::error!(operation = %self.operation.operation_id, code = %error.code, "the end of the operation was not committed");
+        if let Err(stop) = self.drive(&mut cancel).await {
+            self.end(stop).await;
         }
-        drop(closing);
+        drop((closing, slot));
     }
 
     async fn drive(&mut self, cancel: &mut watch::Receiver<Option<CancelRequest>>) -> Result<(), Stop> {
@@ -110,13 +81,16 @@ impl Producer {
         }
         let mut decoder = target.codec.stream_decoder(&context);
         loop {
-            let decoded = self.gather(&mut reply, decoder.as_mut(), cancel).await?;
+            let (decoded, connected) = self.gather(&mut reply, decoder.as_mut(), cancel).await?;
             if self
                 .commit(decoded, &target, reply.provider_request_id.as_deref())
                 .await
                 .map_err(Stop::Failed)?
             {
                 return Ok(());
+            }
+            if !connected {
+                return Err(Stop::Failed(connection_broke()));
             }
         }
     }
@@ -125,6 +99,7 @@ impl Producer {
     async fn send(&mut self, cancel: &mut watch::Receiver<Option<CancelRequest>>) -> Result<(Target, UpstreamReply), Stop> {
         let targets = std::mem::take(&mut self.targets);
         let last = targets.len().saturating_sub(1);
+        let mut refusal = None;
         for (index, target) in targets.into_iter().enumerate() {
             let outgoing = match self.first.take() {
                 Some(outgoing) => outgoing,
@@ -150,20 +125,24 @@ impl Producer {
             match answer {
                 Ok(reply) => {
                     self.operation.owner = Some(target.owner.clone());
-                    self.operation.loss = Some(loss);
+                    self.operation.loss = Some(crate::turn::bounded(loss));
                     return Ok((target, reply));
                 }
                 Err(error) if index < last && error.retryable => {
                     tracing::warn!(operation = %self.operation.operation_id, provider = %target.provider, code = %error.code, "falling back to the next target");
+                    refusal = Some(error);
                 }
                 Err(error) => return Err(Stop::Failed(error)),
             }
         }
-        Err(Stop::Failed(UnifiedError::new(
-            ErrorCategory::Unsupported,
-            "projection",
-            "no target of the route can do what the request requires",
-        )))
+        let none = || {
+            UnifiedError::new(
+                ErrorCategory::Unsupported,
+                "projection",
+                "no target of the route can do what the request requires",
+            )
+        };
+        Err(Stop::Failed(refusal.unwrap_or_else(none)))
     }
 
     fn decode_context(&self, target: &Target) -> Result<DecodeContext, Stop> {
@@ -171,10 +150,10 @@ impl Producer {
         Ok(DecodeContext {
             operation_id: self.operation.operation_id.clone(),
             request_id: prepared.request_id.clone(),
-            conversation_id: self.seat.conversation_id.clone(),
-            branch_id: self.seat.branch_id.clone(),
-            first_item: self.seat.first_item,
-            first_sequence: self.seat.next_sequence,
+            conversation_id: self.scribe.seat.conversation_id.clone(),
+            branch_id: self.scribe.seat.branch_id.clone(),
+            first_item: self.scribe.seat.first_item,
+            first_sequence: self.scribe.seat.next_sequence,
             received_at: self.engine.clock.now(),
             runtime: prepared.turn.client_family.clone(),
             model_provider: target.model_provider.clone(),
@@ -208,13 +187,13 @@ impl Producer {
         }
     }
 
-    /// Waits for one chunk and takes what else has arrived already.
+    /// Waits for one chunk and takes what else has arrived already; false when the connection is at its end.
     async fn gather(
         &self,
         reply: &mut UpstreamReply,
         decoder: &mut dyn StreamDecoder,
         cancel: &mut watch::Receiver<Option<CancelRequest>>,
-    ) -> Result<Decoded, Stop> {
+    ) -> Result<(Decoded, bool), Stop> {
         let mut decoded = Decoded::default();
         let mut taken = 0;
         let mut chunk = tokio::select! {
@@ -232,15 +211,15 @@ impl Producer {
                 Some(Err(error)) => {
                     tracing::debug!(operation = %self.operation.operation_id, code = %error.code, "the provider's connection broke");
                     decoded.extend(decoder.finish());
-                    return Ok(decoded);
+                    return Ok((decoded, false));
                 }
                 None => {
                     decoded.extend(decoder.finish());
-                    return Ok(decoded);
+                    return Ok((decoded, false));
                 }
             }
             if decoder.is_finished() || taken >= GATHER_BYTES {
-                return Ok(decoded);
+                return Ok((decoded, true));
             }
             match reply.body.next().now_or_never() {
                 Some(next) => chunk = next,
@@ -251,7 +230,7 @@ impl Producer {
                         chunk = reply.body.next() => chunk,
                     };
                 }
-                None => return Ok(decoded),
+                None => return Ok((decoded, true)),
             }
         }
     }
@@ -290,42 +269,73 @@ impl Producer {
             }
         }
         let (drafts, ending) = terminal::split(decoded.drafts, provider_request_id);
-        let mut events = self.stamp(join(drafts))?;
-        match ending {
-            None => {
-                if events.is_empty() && batch.ops.is_empty() {
-                    return Ok(false);
-                }
-                let first_sequence = events.first().map_or(0, |(sequence, _)| *sequence);
-                if !events.is_empty() {
-                    batch.push(WriteOp::AppendEvents {
-                        operation_id: self.operation.operation_id.clone(),
-                        first_sequence,
-                        events: events.iter().map(|(_, b)| b.clone()).collect(),
-                    });
-                }
-                terminal::persist(&self.engine, batch).await.map_err(|e| e.to_unified())?;
-                self.live.publish(events);
-                Ok(false)
-            }
-            Some(ending) => {
-                events.extend(self.stamp(self.closing_drafts(ending))?);
-                self.finish(batch, events).await?;
-                Ok(true)
-            }
+        let mut groups = scribe::groups(self.scribe.write(drafts, now)?);
+        let Some(ending) = ending else {
+            self.commit_groups(batch, groups).await?;
+            return Ok(false);
+        };
+        // The end goes with the last events; whatever does not fit into one commit with it goes before.
+        let last = groups.pop().unwrap_or_default();
+        if !groups.is_empty() {
+            self.commit_groups(batch, groups).await?;
+            batch = WriteBatch::new(now, self.operation.conversation_id.clone());
         }
+        self.finish(batch, last, ending).await?;
+        Ok(true)
+    }
+
+    /// Commits groups of events one after the other and publishes each; the first takes what else the batch holds.
+    async fn commit_groups(&self, batch: WriteBatch, groups: Vec<Vec<Written>>) -> Result<(), UnifiedError> {
+        if groups.is_empty() && !batch.ops.is_empty() {
+            return terminal::persist(&self.engine, batch).await.map_err(|e| e.to_unified());
+        }
+        let mut batch = Some(batch);
+        for group in groups {
+            let mut batch = batch
+                .take()
+                .unwrap_or_else(|| WriteBatch::new(self.engine.clock.now(), self.operation.conversation_id.clone()));
+            batch.push(terminal::append(&self.operation.operation_id, &group));
+            terminal::persist(&self.engine, batch).await.map_err(|e| e.to_unified())?;
+            self.live.publish(group);
+        }
+        Ok(())
     }
 
     /// After a failed commit: goes on from what the store has, so that the end follows without a gap.
     async fn resume_from_store(&mut self) -> Result<(), UnifiedError> {
-        self.fold = self.engine.fold_committed(&self.operation.operation_id).await?;
-        self.seat = self.engine.seat_after(&self.operation, &self.fold, self.seat.first_item).await?;
+        self.scribe = Scribe::resume(&self.engine, &self.operation, self.scribe.seat.first_item).await?;
         Ok(())
     }
 
-    /// Ends an operation whose answer did not end by itself.
-    async fn end(&mut self, stop: Stop) -> Result<(), UnifiedError> {
-        let ending = match stop {
+    /// Ends an operation whose answer did not end by itself. While the store refuses, it is tried again: subscribers wait, and
+    /// nobody takes the branch. A process that goes down meanwhile leaves the end to recovery.
+    async fn end(&mut self, stop: Stop) {
+        let ending = self.ending(stop);
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let now = self.engine.clock.now();
+            let batch = WriteBatch::new(now, self.operation.conversation_id.clone());
+            let error = match self.finish(batch, Vec::new(), ending.clone()).await {
+                Ok(()) => return,
+                Err(error) => error,
+            };
+            tracing::error!(operation = %self.operation.operation_id, code = %error.code, "the end of the operation was not committed; trying again");
+            if self.engine.stopping.load(Ordering::SeqCst) {
+                return;
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+            if let Err(error) = self.resume_from_store().await {
+                tracing::error!(operation = %self.operation.operation_id, code = %error.code, "the operation cannot be read");
+            } else if self.scribe.fold.is_complete() {
+                // The commit was there after all; its answer was lost.
+                return;
+            }
+        }
+    }
+
+    fn ending(&mut self, stop: Stop) -> Ending {
+        match stop {
             Stop::Cancelled(request) if request.by_shutdown => Ending::interrupted(
                 UnifiedError::new(
                     ErrorCategory::Interrupted,
@@ -334,91 +344,30 @@ impl Producer {
                 ),
                 InterruptionCause::ProcessRestart,
             ),
-            Stop::Cancelled(request) => Ending::Cancelled { reason: request.reason },
+            Stop::Cancelled(request) => {
+                self.operation.cancel_requested_at = Some(self.engine.clock.now());
+                Ending::Cancelled { reason: request.reason }
+            }
             Stop::Failed(error) if error.category == ErrorCategory::Interrupted => {
                 Ending::interrupted(error, InterruptionCause::ConnectionLost)
             }
             Stop::Failed(error) => Ending::Failed { error },
-        };
-        let events = self.stamp(self.closing_drafts(ending))?;
-        let batch = WriteBatch::new(self.engine.clock.now(), self.operation.conversation_id.clone());
-        self.finish(batch, events).await
-    }
-
-    fn closing_drafts(&self, ending: Ending) -> Vec<EventDraft> {
-        terminal::drafts(ending, &self.fold, &self.operation.operation_id, self.engine.clock.now())
-    }
-
-    /// Gives drafts their place, folds them and writes them as bytes.
-    fn stamp(&mut self, drafts: Vec<EventDraft>) -> Result<Vec<(u64, Bytes)>, UnifiedError> {
-        let now = self.engine.clock.now();
-        let mut events = Vec::with_capacity(drafts.len());
-        for mut draft in drafts {
-            if draft.candidate.is_none() {
-                match &mut draft.body {
-                    EventBody::ItemStarted(started) => self.seat.take(&mut started.item),
-                    EventBody::ItemCompleted(done) => {
-                        if let Some(item) = &mut done.item
-                            && !self.fold.items().iter().any(|i| i.id == item.id)
-                        {
-                            self.seat.take(item);
-                        }
-                    }
-                    EventBody::StreamCompleted(done) => done.item_ids = self.fold.items().iter().map(|i| i.id.clone()).collect(),
-                    _ => {}
-                }
-            }
-            let event = draft.stamp(&self.operation.operation_id, self.fold.last_sequence() + 1, now);
-            self.fold.push(&event).map_err(|e| {
-                tracing::error!(operation = %self.operation.operation_id, error = %e, "a decoder broke the event grammar");
-                UnifiedError::new(ErrorCategory::Internal, "event-grammar", e.to_string())
-            })?;
-            let bytes = to_bytes(&event)?;
-            self.weigh(&event, bytes.len())?;
-            events.push((event.sequence, bytes));
         }
-        Ok(events)
-    }
-
-    /// Refuses what would make an item larger than the journal takes, while there is still room to end the operation.
-    fn weigh(&mut self, event: &UnifiedEventV2, event_bytes: usize) -> Result<(), UnifiedError> {
-        let Some(item_id) = &event.item_id else { return Ok(()) };
-        let added = match &event.body {
-            EventBody::TextDelta(d) | EventBody::ReasoningDelta(d) => written_bytes(&d.text),
-            EventBody::ToolArgumentsDelta(d) => written_bytes(&d.text),
-            _ => event_bytes,
-        };
-        let total = self.item_bytes.entry(item_id.clone()).or_default();
-        *total += added;
-        if *total > self.engine.limits.item_bytes {
-            let limit = self.engine.limits.item_bytes;
-            return Err(UnifiedError::new(
-                ErrorCategory::Limit,
-                "item",
-                format!("an item of the answer is larger than {limit} bytes; what came before is kept"),
-            ));
-        }
-        Ok(())
     }
 
     /// Commits the end: events, items, result, operation, lineage and lease in one transaction; then publishes.
-    async fn finish(&mut self, batch: WriteBatch, events: Vec<(u64, Bytes)>) -> Result<(), UnifiedError> {
-        let mut batch = batch;
+    async fn finish(&mut self, mut batch: WriteBatch, mut events: Vec<Written>, ending: Ending) -> Result<(), UnifiedError> {
+        let now = self.engine.clock.now();
+        let drafts = terminal::drafts(ending, &self.scribe.fold, &self.operation.operation_id, now);
+        events.extend(self.scribe.write(drafts, now)?);
         let issued = self.issued_ids()?;
         if !issued.is_empty() {
             batch.push(WriteOp::PutIssuedIds(issued));
         }
-        let rows = self.lineage_rows();
         let mut ended = self.operation.clone();
-        let batch = terminal::batch(
-            batch,
-            &mut ended,
-            &self.fold,
-            &events,
-            rows,
-            self.projector.prepared.request_id.clone(),
-        )?;
-        terminal::commit(&self.engine, batch, &ended, &self.seat.branch_id).await?;
+        let request_id = Some(self.projector.prepared.request_id.clone());
+        let batch = terminal::batch(batch, &mut ended, &self.scribe.fold, &events, self.lineage_rows(), request_id)?;
+        terminal::commit(&self.engine, batch, &ended, &self.scribe.seat.branch_id).await?;
         self.operation = ended;
         self.live.publish(events);
         Ok(())
@@ -427,7 +376,7 @@ impl Producer {
     /// What this answer issued to the client: its call IDs and the private payloads that went with it.
     fn issued_ids(&self) -> Result<Vec<IssuedId>, UnifiedError> {
         let codec = self.projector.prepared.turn.codec.as_ref();
-        let items = self.fold.items();
+        let items = self.scribe.fold.items();
         let calls = items
             .iter()
             .filter(|i| matches!(i.body, UnifiedItemBody::ToolCall(_)))
@@ -451,7 +400,7 @@ impl Producer {
     /// Evidence of what the client got: the answer as its own codec says it, decoded again by that codec.
     fn lineage_rows(&self) -> Vec<throughline_store::LineageRow> {
         let codec = self.projector.prepared.turn.codec.as_ref();
-        let result = self.fold.result();
+        let result = self.scribe.fold.result();
         let as_delivered = codec.encode_response(&result, &self.encode).ok().and_then(|encoded| {
             let context = DecodeContext {
                 synthetic: self.engine.synthetic.clone(),
@@ -472,53 +421,20 @@ impl Producer {
     }
 }
 
-fn to_bytes(event: &UnifiedEventV2) -> Result<Bytes, UnifiedError> {
-    serde_json::to_vec(event)
-        .map(Bytes::from)
-        .map_err(|e| UnifiedError::new(ErrorCategory::Internal, "event", e.to_string()))
-}
-
-/// Bytes of a text as JSON writes it.
-fn written_bytes(text: &str) -> usize {
-    text.len()
-        + text.bytes().filter(|b| matches!(b, b'"' | b'\\' | b'\n' | b'\r' | b'\t')).count()
-        + 5 * text.bytes().filter(u8::is_ascii_control).count()
-}
-
-/// Joins neighbouring deltas of the same text up to a bound; drops heartbeats, which are never stored.
-fn join(drafts: Vec<EventDraft>) -> Vec<EventDraft> {
-    let mut joined: Vec<EventDraft> = Vec::with_capacity(drafts.len());
-    for draft in drafts.into_iter().filter(|d| !matches!(d.body, EventBody::Heartbeat(_))) {
-        let draft = match joined.last_mut() {
-            Some(last) if delta_bytes(last) < MAX_DELTA_BYTES => match last.join(draft) {
-                Ok(()) => continue,
-                Err(draft) => draft,
-            },
-            _ => draft,
-        };
-        joined.push(draft);
-    }
-    joined
-}
-
-fn delta_bytes(draft: &EventDraft) -> usize {
-    match &draft.body {
-        EventBody::TextDelta(d) | EventBody::ReasoningDelta(d) => d.text.len(),
-        EventBody::ToolArgumentsDelta(d) => d.text.len(),
-        _ => usize::MAX,
-    }
-}
-
 /// An error of a connection that had begun to answer is an interruption.
 fn interrupted(error: UnifiedError) -> UnifiedError {
     if matches!(error.category, ErrorCategory::Network | ErrorCategory::Timeout) {
-        return UnifiedError::new(
-            ErrorCategory::Interrupted,
-            "connection",
-            "the provider's connection broke before the answer was complete",
-        );
+        return connection_broke();
     }
     error
+}
+
+fn connection_broke() -> UnifiedError {
+    UnifiedError::new(
+        ErrorCategory::Interrupted,
+        "connection",
+        "the provider's connection broke before the answer was complete",
+    )
 }
 
 /// Resolves when somebody asks to cancel.
@@ -550,11 +466,23 @@ pub(crate) fn open_calls(items: &[UnifiedItem]) -> Vec<String> {
         .collect()
 }
 
-/// Whatever way the producer ends, its publisher is closed and taken off the list.
-struct CloseOnDrop {
+/// A publisher on the list; whatever way its producer ends, it is closed and taken off.
+pub(crate) struct CloseOnDrop {
     engine: Arc<Engine>,
     live: Arc<Live>,
     operation_id: UnifiedId,
+}
+
+impl CloseOnDrop {
+    /// Puts a publisher on the list.
+    pub(crate) fn open(engine: &Arc<Engine>, live: &Arc<Live>, operation_id: &UnifiedId) -> Self {
+        engine.publishers.insert(operation_id.clone(), Arc::clone(live));
+        Self {
+            engine: Arc::clone(engine),
+            live: Arc::clone(live),
+            operation_id: operation_id.clone(),
+        }
+    }
 }
 
 impl Drop for CloseOnDrop {

@@ -38,7 +38,7 @@ impl Projector {
         }
         let mut state = OwnedState::load(engine.store.as_ref(), &engine.vault, &self.conversation_id, &target.owner).await?;
         // A fallback has another owner than the first target, so what was presented is judged for each target anew.
-        let claims = engine.claims(prepared, &[], target).await?;
+        let claims = engine.claims(prepared, &[], Some(&self.conversation_id), target).await?;
         claims.lent.iter().for_each(|side| state.lend(side));
         if !claims.foreign
             && !self.is_delta

@@ -6,7 +6,7 @@ use crate::lineage::atoms::atoms;
 use crate::lineage::chain::Link;
 use crate::ports::IdKind;
 use crate::producer::open_calls;
-use bytes::Bytes;
+use crate::scribe::Written;
 use throughline_format::event::{ErrorEvent, ItemCompleted, OperationChanged, OperationCompleted, ResponseMetadata, StreamCompleted};
 use throughline_format::item::{InterruptionCause, InterruptionItem, ItemStatus, UnifiedItemBody, Visibility};
 use throughline_format::provenance::ItemOrigin;
@@ -17,7 +17,7 @@ use throughline_format::{
 use throughline_store::{LineageRow, StoreError, WriteBatch, WriteOp};
 
 /// How an operation ends.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Ending {
     Completed { status: UnifiedResponseStatus },
     Failed { error: UnifiedError },
@@ -136,36 +136,41 @@ fn interruption(fold: &Fold, operation_id: &UnifiedId, cause: InterruptionCause,
     )
 }
 
+/// The write of events that follow each other.
+pub(crate) fn append(operation_id: &UnifiedId, events: &[Written]) -> WriteOp {
+    WriteOp::AppendEvents {
+        operation_id: operation_id.clone(),
+        first_sequence: events.first().map_or(0, |(sequence, _)| *sequence),
+        events: events.iter().map(|(_, bytes)| bytes.clone()).collect(),
+    }
+}
+
 /// Adds everything that the end commits to a batch, and brings the operation record to its end.
 pub(crate) fn batch(
     mut batch: WriteBatch,
     operation: &mut UnifiedOperation,
     fold: &Fold,
-    events: &[(u64, Bytes)],
+    events: &[Written],
     lineage: Vec<LineageRow>,
-    request_id: UnifiedId,
+    request_id: Option<UnifiedId>,
 ) -> Result<WriteBatch, UnifiedError> {
     let mut result = fold.result();
     result.conversation_id = Some(operation.conversation_id.clone());
-    result.provenance.request_id = Some(request_id);
+    result.provenance.request_id = request_id;
     operation.state = fold.operation_state().unwrap_or(OperationState::Failed);
     operation.result_id = Some(result.response_id.clone());
     operation.error.clone_from(&result.error);
     operation.ended_at = Some(batch.now);
     operation.updated_at = batch.now;
     operation.last_sequence = fold.last_sequence();
-    let Some((first_sequence, _)) = events.first() else {
+    if events.is_empty() {
         return Err(UnifiedError::new(
             ErrorCategory::Internal,
             "operation",
             "an operation cannot end without events",
         ));
-    };
-    batch.push(WriteOp::AppendEvents {
-        operation_id: operation.operation_id.clone(),
-        first_sequence: *first_sequence,
-        events: events.iter().map(|(_, b)| b.clone()).collect(),
-    });
+    }
+    batch.push(append(&operation.operation_id, events));
     let expected_head = operation.input_item_ids.last().or(operation.source_head_item_id.as_ref()).cloned();
     if !result.output.is_empty() {
         batch.push(WriteOp::AppendItems {

@@ -2,22 +2,24 @@
 
 use crate::engine::Engine;
 use crate::lineage::find::Search;
-use crate::live::{Live, Subscription};
+use crate::live::{CancelRequest, Live, Subscription};
 use crate::opening::Opening;
 use crate::ports::{IdKind, Router, Target};
 use crate::principal::Principal;
 use crate::private::ClientState;
-use crate::producer::Producer;
+use crate::producer::{CloseOnDrop, Producer};
 use crate::projector::Projector;
+use crate::scribe::Scribe;
 use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use throughline_format::{
-    ErrorCategory, Fold, LossSeverity, OperationState, Timestamp, UnifiedError, UnifiedId, UnifiedItem, UnifiedLossReport,
-    UnifiedRequirement, UnifiedResultV2,
+    ErrorCategory, Fold, LossSeverity, OperationState, Timestamp, UnifiedError, UnifiedId, UnifiedItem, UnifiedLossEntry,
+    UnifiedLossReport, UnifiedRequirement, UnifiedResultV2,
 };
 use throughline_protocols::{Codec, DecodeContext, DecodedRequest, EncodeContext, Feature, strength::set_strength};
 use throughline_store::StoreError;
+use tokio::sync::OwnedSemaphorePermit;
 
 /// How often a turn is placed anew when another one moves the branch head in between.
 const PLACE_ATTEMPTS: usize = 4;
@@ -104,7 +106,13 @@ impl Turn {
                 "operation",
                 "the operation was cancelled",
             )),
-            _ => Ok(result),
+            Some(OperationState::Completed | OperationState::RequiresAction) => Ok(result),
+            // The producer could not commit the end: what came is in the store, and recovery ends the operation.
+            _ => Err(UnifiedError::new(
+                ErrorCategory::Interrupted,
+                "stream",
+                "the answer ended before its end was committed; ask again",
+            )),
         }
     }
 }
@@ -133,36 +141,42 @@ impl Engine {
             )
             .into());
         }
-        if self.running() >= self.limits.concurrent_operations {
+        let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() else {
             return Err(UnifiedError::new(
                 ErrorCategory::Limit,
                 "concurrency",
                 "too many operations run at one time; ask again in a moment",
             )
             .into());
-        }
+        };
         let prepared = self.prepare(turn)?;
         let targets = router.route(&prepared.turn.codec.profile().family, &prepared.decoded.unified.model.requested)?;
-        let Some(target) = targets.first().cloned() else {
-            return Err(UnifiedError::new(ErrorCategory::NotFound, "model", "no route leads to a provider for this model").into());
+        // A caller that goes away in the middle must not leave an operation without a producer, so opening runs to its end by itself.
+        let engine = Arc::clone(self);
+        let opened = tokio::spawn(async move { engine.open(Arc::new(prepared), targets, slot).await });
+        opened
+            .await
+            .unwrap_or_else(|_| Err(UnifiedError::new(ErrorCategory::Internal, "panic", "the turn could not be opened").into()))
+    }
+
+    async fn open(self: Arc<Self>, prepared: Arc<Prepared>, targets: Vec<Target>, slot: OwnedSemaphorePermit) -> Result<Turn, TurnError> {
+        let mut opening = TurnOpening {
+            engine: self,
+            prepared,
+            targets,
+            slot: Some(slot),
         };
-        let prepared = Arc::new(prepared);
-        let mut attempt = 0;
-        loop {
-            attempt += 1;
-            match self.place_and_open(&prepared, &target, &targets, attempt == PLACE_ATTEMPTS).await? {
-                Some(turn) => return Ok(turn),
-                None if attempt < PLACE_ATTEMPTS => {}
-                None => {
-                    return Err(UnifiedError::new(
-                        ErrorCategory::Conflict,
-                        "head-moved",
-                        "other requests keep moving this conversation; ask again",
-                    )
-                    .into());
-                }
+        for attempt in 1..=PLACE_ATTEMPTS {
+            if let Some(turn) = opening.place(attempt == PLACE_ATTEMPTS).await? {
+                return Ok(turn);
             }
         }
+        Err(UnifiedError::new(
+            ErrorCategory::Conflict,
+            "head-moved",
+            "other requests keep moving this conversation; ask again",
+        )
+        .into())
     }
 
     fn prepare(&self, turn: TurnRequest) -> Result<Prepared, TurnError> {
@@ -210,98 +224,6 @@ impl Engine {
         })
     }
 
-    /// One attempt; `None` when another turn moved the head in between.
-    async fn place_and_open(
-        self: &Arc<Self>,
-        prepared: &Arc<Prepared>,
-        target: &Target,
-        targets: &[Target],
-        force_fork: bool,
-    ) -> Result<Option<Turn>, TurnError> {
-        let search = Search {
-            engine: self,
-            codec: prepared.turn.codec.as_ref(),
-            principal_ref: &prepared.principal_ref,
-            items: &prepared.decoded.unified.conversation.items,
-            resources: &prepared.decoded.resources,
-            conversation: prepared.turn.conversation.as_ref(),
-            branch: prepared.turn.branch.as_ref(),
-            force_fork,
-        };
-        let found = search.run().await?;
-        let claims = self.claims(prepared, &found.place.new_items, target).await?;
-        let mut opening = Opening::new(self, prepared, &found, target, &claims)?;
-        let history: Vec<UnifiedItem> = found.path.iter().chain(&opening.new_items).cloned().collect();
-        let projector = Projector {
-            prepared: Arc::clone(prepared),
-            history,
-            is_delta: found.is_delta,
-            conversation_id: opening.conversation_id.clone(),
-        };
-        let outgoing = projector.project(self, target).await?;
-        if outgoing.loss.is_unsupported() {
-            let first = outgoing.loss.entries.iter().find(|e| e.severity == LossSeverity::Error);
-            let reason = first.map_or_else(String::new, |e| format!(": {} ({})", e.feature, e.reason));
-            let error = UnifiedError::new(
-                ErrorCategory::Unsupported,
-                "projection",
-                format!("the target cannot do what the request requires{reason}"),
-            );
-            return Err(TurnError {
-                error,
-                loss: Some(outgoing.loss),
-            });
-        }
-        opening.operation.loss = Some(outgoing.loss.clone());
-        let (mut fold, events) = opening.first_events(target);
-        let live = Arc::new(Live::new(0, self.limits.ring_events, self.limits.ring_bytes));
-        let batch = opening.batch(self, prepared, &found, &claims, &events)?;
-        match self.store.commit(batch).await {
-            Ok(_) => {}
-            Err(StoreError::HeadMoved { .. }) => return Ok(None),
-            Err(e) => return Err(e.to_unified().into()),
-        }
-        let mut stamped = Vec::new();
-        for (event, bytes) in events {
-            fold.push(&event)
-                .map_err(|e| UnifiedError::new(ErrorCategory::Internal, "event-grammar", e.to_string()))?;
-            stamped.push((event.sequence, bytes));
-        }
-        live.publish(stamped);
-        self.publishers.insert(prepared.operation_id.clone(), Arc::clone(&live));
-
-        let mut loss = prepared.decoded.loss.clone();
-        loss.extend(outgoing.loss.clone());
-        let encode = self.client_context(prepared, &live);
-        let turn = Turn {
-            operation_id: prepared.operation_id.clone(),
-            conversation_id: opening.conversation_id.clone(),
-            branch_id: opening.branch_id.clone(),
-            request_id: prepared.request_id.clone(),
-            stream: prepared.decoded.stream,
-            loss,
-            cursor: self.cursor(&prepared.turn.principal, &opening.conversation_id, &prepared.operation_id, 0)?,
-            subscription: self.attach(prepared.operation_id.clone(), Some(Arc::clone(&live)), 0),
-            encode: encode.clone(),
-        };
-        let producer = Producer {
-            engine: Arc::clone(self),
-            seat: opening.seat(&prepared.decoded),
-            operation: opening.operation,
-            live,
-            fold,
-            projector,
-            targets: targets.to_vec(),
-            first: Some(outgoing),
-            encode,
-            link: found.link,
-            item_bytes: std::collections::BTreeMap::new(),
-            issued_states: Vec::new(),
-        };
-        tokio::spawn(producer.run());
-        Ok(Some(turn))
-    }
-
     fn client_context(&self, prepared: &Prepared, live: &Arc<Live>) -> EncodeContext {
         let capabilities = throughline_protocols::Capabilities::of(prepared.turn.codec.capabilities());
         let usage = prepared.decoded.unified.output.as_ref().and_then(|o| o.includes.as_ref());
@@ -316,4 +238,142 @@ impl Engine {
             ..EncodeContext::plain(capabilities)
         }
     }
+}
+
+/// A turn on its way to its first commit.
+struct TurnOpening {
+    engine: Arc<Engine>,
+    prepared: Arc<Prepared>,
+    targets: Vec<Target>,
+    slot: Option<OwnedSemaphorePermit>,
+}
+
+impl TurnOpening {
+    /// One attempt; `None` when another turn moved the head in between.
+    async fn place(&mut self, force_fork: bool) -> Result<Option<Turn>, TurnError> {
+        let (engine, prepared) = (&self.engine, &self.prepared);
+        let Some(target) = self.targets.first() else {
+            return Err(UnifiedError::new(ErrorCategory::NotFound, "model", "no route leads to a provider for this model").into());
+        };
+        let search = Search {
+            engine,
+            codec: prepared.turn.codec.as_ref(),
+            principal_ref: &prepared.principal_ref,
+            items: &prepared.decoded.unified.conversation.items,
+            resources: &prepared.decoded.resources,
+            conversation: prepared.turn.conversation.as_ref(),
+            branch: prepared.turn.branch.as_ref(),
+            force_fork,
+        };
+        let found = search.run().await?;
+        let claims = engine
+            .claims(
+                prepared,
+                &found.place.new_items,
+                found.home.as_ref().map(|(c, _)| &c.conversation_id),
+                target,
+            )
+            .await?;
+        let mut opening = Opening::new(engine, prepared, &found, target, &claims)?;
+        let history: Vec<UnifiedItem> = found.path.iter().chain(&opening.sent_items).cloned().collect();
+        let projector = Projector {
+            prepared: Arc::clone(prepared),
+            history,
+            is_delta: found.is_delta,
+            conversation_id: opening.conversation_id.clone(),
+        };
+        let outgoing = projector.project(engine, target).await?;
+        if outgoing.loss.is_unsupported() {
+            return Err(TurnError {
+                error: unsupported(&outgoing.loss),
+                loss: Some(outgoing.loss),
+            });
+        }
+        opening.operation.loss = Some(bounded(outgoing.loss.clone()));
+        let (mut fold, events) = opening.first_events(target);
+        let batch = opening.batch(engine, prepared, &found, &claims, &events)?;
+        // The publisher is there before the operation is, so nobody who finds the operation misses it.
+        let live = Arc::new(Live::new(0, engine.limits.ring_events, engine.limits.ring_bytes));
+        let closing = CloseOnDrop::open(engine, &live, &prepared.operation_id);
+        match engine.store.commit(batch).await {
+            Ok(_) => {}
+            Err(StoreError::HeadMoved { .. }) => return Ok(None),
+            Err(e) => return Err(e.to_unified().into()),
+        }
+        let mut stamped = Vec::new();
+        for (event, bytes) in events {
+            fold.push(&event)
+                .map_err(|e| UnifiedError::new(ErrorCategory::Internal, "event-grammar", e.to_string()))?;
+            stamped.push((event.sequence, bytes));
+        }
+        live.publish(stamped);
+        if engine.stopping.load(Ordering::SeqCst) {
+            live.cancel(CancelRequest {
+                reason: None,
+                by_shutdown: true,
+            });
+        }
+
+        let mut loss = prepared.decoded.loss.clone();
+        loss.extend(outgoing.loss.clone());
+        let encode = engine.client_context(prepared, &live);
+        let turn = Turn {
+            operation_id: prepared.operation_id.clone(),
+            conversation_id: opening.conversation_id.clone(),
+            branch_id: opening.branch_id.clone(),
+            request_id: prepared.request_id.clone(),
+            stream: prepared.decoded.stream,
+            loss,
+            cursor: engine.cursor(&prepared.turn.principal, &opening.conversation_id, &prepared.operation_id, 0)?,
+            subscription: engine.attach(prepared.operation_id.clone(), Some(Arc::clone(&live)), 0),
+            encode: encode.clone(),
+        };
+        let producer = Producer {
+            engine: Arc::clone(engine),
+            scribe: Scribe::new(prepared.operation_id.clone(), fold, opening.seat(&prepared.decoded), engine.limits),
+            operation: opening.operation,
+            live,
+            projector,
+            targets: std::mem::take(&mut self.targets),
+            first: Some(outgoing),
+            encode,
+            link: found.link,
+            issued_states: Vec::new(),
+        };
+        tokio::spawn(producer.run(closing, self.slot.take()));
+        Ok(Some(turn))
+    }
+}
+
+/// Entries that an operation record keeps of its loss report.
+const MAX_LOSS_ENTRIES: usize = 512;
+
+/// A report that fits into an operation record however long the history is: errors first, then the rest up to the bound, and
+/// one entry that counts what was left out.
+pub(crate) fn bounded(mut report: UnifiedLossReport) -> UnifiedLossReport {
+    let total = report.entries.len();
+    if total <= MAX_LOSS_ENTRIES {
+        return report;
+    }
+    report.entries.sort_by_key(|entry| std::cmp::Reverse(entry.severity));
+    report.entries.truncate(MAX_LOSS_ENTRIES);
+    report.note(UnifiedLossEntry {
+        path: "/conversation".into(),
+        feature: Feature::ConversationItem.as_str().to_owned(),
+        severity: LossSeverity::Info,
+        reason: format!("{} more entries of this kind were left out of the record", total - MAX_LOSS_ENTRIES),
+        source_item_id: None,
+        target_capability: None,
+    });
+    report
+}
+
+fn unsupported(loss: &UnifiedLossReport) -> UnifiedError {
+    let first = loss.entries.iter().find(|e| e.severity == LossSeverity::Error);
+    let reason = first.map_or_else(String::new, |e| format!(": {} ({})", e.feature, e.reason));
+    UnifiedError::new(
+        ErrorCategory::Unsupported,
+        "projection",
+        format!("the target cannot do what the request requires{reason}"),
+    )
 }

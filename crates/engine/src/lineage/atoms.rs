@@ -171,6 +171,15 @@ fn media_atom(item: usize, role: &str, body: &PartBody) -> Option<Atom> {
     })
 }
 
+/// What makes a part that is no text the same part in another copy: the digest of a medium, the text of a JSON value.
+pub(super) fn part_identity(body: &PartBody) -> String {
+    match (body, media_atom(0, "any", body)) {
+        (_, Some(atom)) => atom.canonical,
+        (PartBody::Json(json), None) => json.value.parse().to_string(),
+        (other, None) => other.kind().to_owned(),
+    }
+}
+
 fn media_hash(media: &MediaPart) -> Sha256 {
     match &media.source {
         UnifiedDataSource::Inline(inline) => Sha256::of(&inline.bytes().unwrap_or_else(|| inline.data.clone().into_bytes())),

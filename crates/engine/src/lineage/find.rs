@@ -1,20 +1,18 @@
 //! Finding the conversation of a request in the store.
 
 use super::LINEAGE_VERSION;
-use super::atoms::{Atom, atoms};
+use super::atoms::{Atom, MAX_ATOMS, atoms};
 use super::calls::CallPairs;
 use super::chain::Link;
 use super::issued;
 use super::place::{self, Place};
 use crate::engine::{Engine, not_found};
-use throughline_format::{OperationState, UnifiedBranch, UnifiedConversation, UnifiedError, UnifiedId, UnifiedItem};
+use throughline_format::{ErrorCategory, OperationState, UnifiedBranch, UnifiedConversation, UnifiedError, UnifiedId, UnifiedItem};
 use throughline_protocols::{Codec, SideResource};
-use throughline_store::{ItemPage, LineageRow, OperationFilter};
+use throughline_store::{LineageRow, OperationFilter};
 
 /// Links that are looked up at once, from the end of the history backwards.
 const LOOKUP_BATCH: usize = 64;
-/// Items per page of a branch.
-const PAGE: usize = 1_000;
 
 /// Where a request belongs.
 pub(crate) struct Found {
@@ -56,6 +54,13 @@ pub(crate) struct Search<'a> {
 impl Search<'_> {
     pub(crate) async fn run(&self) -> Result<Found, UnifiedError> {
         let asked = atoms(self.items);
+        if asked.len() > MAX_ATOMS {
+            return Err(UnifiedError::new(
+                ErrorCategory::TooLarge,
+                "items",
+                format!("a request may have at most {MAX_ATOMS} texts and calls"),
+            ));
+        }
         let root = Link::root(self.engine.lineage_key.as_slice(), self.principal_ref);
         let links = root.along(&asked);
         let named = match self.conversation {
@@ -74,7 +79,7 @@ impl Search<'_> {
                     .map_err(|e| e.to_unified())?
                     .ok_or_else(|| not_found("conversation"))?;
                 let branch = self.branch(&row.branch_id).await?;
-                let path = self.path(&branch).await?;
+                let path = self.engine.branch_path(&branch.branch_id).await?;
                 match place::index_of(&path, &row.item_id) {
                     Some(on) => {
                         let last = asked.get(atom).map_or(0, |a| a.item);
@@ -86,7 +91,7 @@ impl Search<'_> {
                 }
             }
             (None, Some((conversation, branch))) => {
-                let path = self.path(&branch).await?;
+                let path = self.engine.branch_path(&branch.branch_id).await?;
                 let place = if path.is_empty() {
                     Place::fresh(self.items)
                 } else {
@@ -245,28 +250,6 @@ impl Search<'_> {
             .await
             .map_err(|e| e.to_unified())?
             .ok_or_else(|| not_found("branch"))
-    }
-
-    async fn path(&self, branch: &UnifiedBranch) -> Result<Vec<UnifiedItem>, UnifiedError> {
-        let mut path: Vec<UnifiedItem> = Vec::new();
-        loop {
-            let page = ItemPage {
-                after_sequence: path.last().map_or(0, |i| i.sequence),
-                limit: PAGE,
-                ..ItemPage::default()
-            };
-            let items = self
-                .engine
-                .store
-                .branch_items(&branch.branch_id, page)
-                .await
-                .map_err(|e| e.to_unified())?;
-            let full = items.len() == PAGE;
-            path.extend(items);
-            if !full {
-                return Ok(path);
-            }
-        }
     }
 
     async fn is_busy(&self, branch: &UnifiedBranch) -> Result<bool, UnifiedError> {

@@ -3,7 +3,7 @@
 //! Everything after the evidence is walked along the branch and reused while it is equal, so asking again adds an answer
 //! and not a copy of the question. The first difference, or an answer on the branch that the client did not send, forks.
 
-use super::atoms::{Atom, atoms};
+use super::atoms::{Atom, atoms, part_identity};
 use throughline_format::item::{Placement, Role, UnifiedItemBody};
 use throughline_format::provenance::ItemOrigin;
 use throughline_format::{UnifiedId, UnifiedItem};
@@ -172,7 +172,7 @@ fn same_item(asked: &UnifiedItem, known: &UnifiedItem) -> bool {
     }
 }
 
-/// Equal media and equal texts up to white space and borders of parts.
+/// Equal texts up to white space and borders of parts, and equal media and JSON one by one.
 fn same_content(a: &UnifiedItem, b: &UnifiedItem) -> bool {
     let text = |item: &UnifiedItem| -> String {
         item.parts()
@@ -182,8 +182,14 @@ fn same_content(a: &UnifiedItem, b: &UnifiedItem) -> bool {
             .filter(|c| !c.is_whitespace())
             .collect()
     };
-    let media = |item: &UnifiedItem| item.parts().iter().filter(|part| part.as_text().is_none()).count();
-    text(a) == text(b) && media(a) == media(b)
+    let others = |item: &UnifiedItem| -> Vec<String> {
+        item.parts()
+            .iter()
+            .filter(|part| part.as_text().is_none())
+            .map(|part| part_identity(&part.body))
+            .collect()
+    };
+    text(a) == text(b) && others(a) == others(b)
 }
 
 /// Whether the request's instructions differ from the newest ones of the branch, compared block by block.

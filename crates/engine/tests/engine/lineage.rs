@@ -272,3 +272,19 @@ async fn a_result_belongs_to_its_call_by_place_when_the_client_renamed_it() {
     let ids: Vec<_> = items.iter().filter_map(|i| i.call_id()).collect();
     assert_eq!(ids, ["call_as_issued", "call_as_issued"]);
 }
+
+#[tokio::test]
+async fn another_image_under_the_same_text_is_another_question() {
+    let world = World::new();
+    let root = answer(&world, &chat_body("gpt-a", &[user("one")]), "1").await;
+    let see = |data: &str| json!({"role":"user","content":[{"type":"text","text":"see"},{"type":"image_url","image_url":{"url":format!("data:image/png;base64,{data}")}}]});
+    let ask = |data: &str| chat_body("gpt-a", &[user("one"), said("1"), see(data)]);
+    assert_eq!(answer(&world, &ask("aGVsbG8="), "a").await, root);
+    let other = answer(&world, &ask("d29ybGQ="), "b").await;
+    assert_ne!(other, root);
+    assert_ne!(
+        world.items(&root).await[2].id,
+        world.items(&other).await[2].id,
+        "the other image is an item of its own"
+    );
+}

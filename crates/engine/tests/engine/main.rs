@@ -13,5 +13,6 @@ mod lineage;
 mod live;
 mod private_state;
 mod recovery;
+mod retention;
 mod support;
 mod turns;

@@ -247,3 +247,29 @@ async fn an_item_over_the_limit_ends_the_operation_and_keeps_what_came_before() 
     assert_eq!(world.kinds(&branch).await, ["message", "message"]);
     assert_eq!(world.engine.running(), 0);
 }
+
+#[tokio::test]
+async fn one_long_text_and_very_many_pieces_are_committed_in_parts() {
+    let world = World::new();
+    // Quotes and non-ASCII text, so that a cut in the middle of a character would show.
+    let long = "é\"ü".repeat(400_000);
+    World::expect(
+        &world.anthropic,
+        Answer::Json(
+            json!({"id":"msg_1","type":"message","role":"assistant","model":"claude-x","content":[{"type":"text","text":long}],"stop_reason":"end_turn","stop_sequence":null,"usage":{"input_tokens":5,"output_tokens":7}}),
+        ),
+    );
+    let mut body = anthropic_body("claude-x", &[user("long")]);
+    body["stream"] = json!(false);
+    let result = world.begin(&ANTHROPIC, &body).await.collect().await.unwrap();
+    assert_eq!(result.output[0].parts()[0].as_text().unwrap(), long);
+
+    let blocks: Vec<_> = (0..700)
+        .map(|n| json!({"type":"tool_use","id":format!("toolu_{n}"),"name":"f","input":{"n":n}}))
+        .collect();
+    World::expect(&world.anthropic, Answer::Sse(anthropic_sse(&blocks, "tool_use")));
+    let mut body = anthropic_body("claude-x", &[user("many")]);
+    body["tools"] = json!([{"name":"f","input_schema":{"type":"object"}}]);
+    let result = world.begin(&ANTHROPIC, &body).await.collect().await.unwrap();
+    assert_eq!(result.output.len(), 700);
+}

@@ -141,7 +141,7 @@ impl Answer {
         let model = message
             .model
             .or_else(|| context.requested_model.clone())
-            .unwrap_or_else(|| "unspecified".into());
+            .unwrap_or_else(|| crate::UNSPECIFIED_MODEL.into());
         self.model = Some(model.clone());
         let resolved = UnifiedResolvedModel {
             requested: context.requested_model.clone(),

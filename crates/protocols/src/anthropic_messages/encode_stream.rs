@@ -44,7 +44,7 @@ struct Slot {
 impl Encoder {
     /// An encoder at the begin of a stream.
     pub(super) fn new(context: &EncodeContext) -> Self {
-        let model = context.target_model.clone().unwrap_or_else(|| "unspecified".into());
+        let model = context.target_model.clone().unwrap_or_else(|| crate::UNSPECIFIED_MODEL.into());
         Self {
             writer: Writer::new(context.clone()),
             begun: false,

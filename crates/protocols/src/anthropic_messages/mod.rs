@@ -51,7 +51,7 @@ const JSON_PREFIX: &str = "anthropic-messages/";
 const DEFAULT_CODE_CALLER: &str = "code_execution_20260120";
 
 /// Model of a body without one, when the context does not know it either.
-const NO_MODEL: &str = "unspecified";
+const NO_MODEL: &str = crate::UNSPECIFIED_MODEL;
 
 /// The profile that this codec reads and writes.
 fn profile() -> UnifiedProtocolProfile {

@@ -188,7 +188,11 @@ impl AnswerDecoder {
             return;
         }
         if self.model.is_empty() {
-            self.model = self.context.requested_model.clone().unwrap_or_else(|| "unspecified".into());
+            self.model = self
+                .context
+                .requested_model
+                .clone()
+                .unwrap_or_else(|| crate::UNSPECIFIED_MODEL.into());
         }
         let model = UnifiedResolvedModel {
             requested: self.context.requested_model.clone(),

@@ -59,7 +59,7 @@ impl ChatStreamEncoder {
     pub(super) fn new(context: EncodeContext) -> Self {
         Self {
             id: completion_id("unknown"),
-            model: context.target_model.clone().unwrap_or_else(|| "unspecified".into()),
+            model: context.target_model.clone().unwrap_or_else(|| crate::UNSPECIFIED_MODEL.into()),
             context,
             loss: LossCollector::new(),
             tier: None,
