@@ -21,6 +21,8 @@ pub struct EngineLimits {
     pub concurrent_operations: usize,
     /// Items of one request.
     pub items_per_request: usize,
+    /// Items of one answer, so that the event that lists them all always fits.
+    pub items_per_answer: usize,
     /// Tools of one request.
     pub tools_per_request: usize,
     /// Bytes of an unstreamed answer.
@@ -36,6 +38,7 @@ impl Default for EngineLimits {
             ring_bytes: 4 * 1024 * 1024,
             concurrent_operations: 256,
             items_per_request: 20_000,
+            items_per_answer: 4_096,
             tools_per_request: 1_024,
             answer_bytes: 32 * 1024 * 1024,
             item_bytes: 8 * 1024 * 1024 - 256 * 1024,

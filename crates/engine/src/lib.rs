@@ -27,6 +27,7 @@ mod retention;
 mod scribe;
 mod splice;
 mod terminal;
+mod tool_names;
 pub mod turn;
 
 pub use cancel::CancelOutcome;

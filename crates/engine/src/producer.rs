@@ -12,9 +12,11 @@ use crate::private;
 use crate::projector::{Outgoing, Projector};
 use crate::scribe::{self, Scribe, Written};
 use crate::terminal::{self, Ending};
+use crate::tool_names::ToolNames;
 use bytes::Bytes;
 use futures_util::{FutureExt as _, StreamExt as _};
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -43,6 +45,8 @@ pub(crate) struct Producer {
     pub(crate) link: Link,
     /// Hashes of private payloads that the client got with this answer.
     pub(crate) issued_states: Vec<Sha256>,
+    /// The client's names of tools that the target calls otherwise.
+    pub(crate) tool_names: ToolNames,
 }
 
 /// Why the loop over the answer ended without a terminal event of its own.
@@ -55,7 +59,18 @@ impl Producer {
     /// Runs to the end; `closing` and `slot` are held until the end is committed.
     pub(crate) async fn run(mut self, closing: CloseOnDrop, slot: Option<OwnedSemaphorePermit>) {
         let mut cancel = self.live.watch_cancel();
-        if let Err(stop) = self.drive(&mut cancel).await {
+        // A codec that panics must not leave an operation that runs for ever.
+        let driven = AssertUnwindSafe(self.drive(&mut cancel)).catch_unwind().await;
+        let stop = match driven {
+            Ok(Ok(())) => None,
+            Ok(Err(stop)) => Some(stop),
+            Err(_) => Some(Stop::Failed(UnifiedError::new(
+                ErrorCategory::Internal,
+                "panic",
+                "the answer could not be read",
+            ))),
+        };
+        if let Some(stop) = stop {
             self.end(stop).await;
         }
         drop((closing, slot));
@@ -63,6 +78,7 @@ impl Producer {
 
     async fn drive(&mut self, cancel: &mut watch::Receiver<Option<CancelRequest>>) -> Result<(), Stop> {
         let (target, mut reply) = self.send(cancel).await?;
+        self.tool_names = ToolNames::of(&self.projector.prepared.decoded.unified.tools, &target);
         let context = self.decode_context(&target)?;
         if !reply.is_stream {
             let body = self.read_all(&mut reply, cancel).await?;
@@ -268,7 +284,8 @@ impl Producer {
                 self.live.disclose(side.resource_id.clone(), payload);
             }
         }
-        let (drafts, ending) = terminal::split(decoded.drafts, provider_request_id);
+        let (mut drafts, ending) = terminal::split(decoded.drafts, provider_request_id);
+        self.tool_names.restore(&mut drafts);
         let mut groups = scribe::groups(self.scribe.write(drafts, now)?);
         let Some(ending) = ending else {
             self.commit_groups(batch, groups).await?;
@@ -312,25 +329,25 @@ impl Producer {
     async fn end(&mut self, stop: Stop) {
         let ending = self.ending(stop);
         let mut pause = FIRST_PAUSE;
+        // Whatever stopped the answer may have left the scribe ahead of the store.
+        let mut error = self.resume_from_store().await.err();
         loop {
-            let now = self.engine.clock.now();
-            let batch = WriteBatch::new(now, self.operation.conversation_id.clone());
-            let error = match self.finish(batch, Vec::new(), ending.clone()).await {
-                Ok(()) => return,
-                Err(error) => error,
-            };
-            tracing::error!(operation = %self.operation.operation_id, code = %error.code, "the end of the operation was not committed; trying again");
+            if error.is_none() && self.scribe.fold.is_complete() {
+                // The commit was there after all; its answer was lost.
+                return;
+            }
+            if error.is_none() {
+                let batch = WriteBatch::new(self.engine.clock.now(), self.operation.conversation_id.clone());
+                error = self.finish(batch, Vec::new(), ending.clone()).await.err();
+            }
+            let Some(reason) = error else { return };
+            tracing::error!(operation = %self.operation.operation_id, code = %reason.code, "the end of the operation was not committed; trying again");
             if self.engine.stopping.load(Ordering::SeqCst) {
                 return;
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
-            if let Err(error) = self.resume_from_store().await {
-                tracing::error!(operation = %self.operation.operation_id, code = %error.code, "the operation cannot be read");
-            } else if self.scribe.fold.is_complete() {
-                // The commit was there after all; its answer was lost.
-                return;
-            }
+            error = self.resume_from_store().await.err();
         }
     }
 

@@ -128,6 +128,14 @@ impl Scribe {
 
     /// Refuses what would make an item or the answer larger than the journal takes, while there is still room to end the operation.
     fn weigh(&mut self, event: &UnifiedEventV2, event_bytes: usize) -> Result<(), UnifiedError> {
+        if self.fold.items().len() > self.limits.items_per_answer {
+            let limit = self.limits.items_per_answer;
+            return Err(UnifiedError::new(
+                ErrorCategory::Limit,
+                "items",
+                format!("the answer has more than {limit} items; those before are kept"),
+            ));
+        }
         let Some(item_id) = &event.item_id else { return Ok(()) };
         let added = delta_text(&event.body).map_or(event_bytes, written_bytes);
         let item = self.item_bytes.entry(item_id.clone()).or_default();

@@ -10,6 +10,7 @@ use crate::private::ClientState;
 use crate::producer::{CloseOnDrop, Producer};
 use crate::projector::Projector;
 use crate::scribe::Scribe;
+use crate::tool_names::ToolNames;
 use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -339,6 +340,7 @@ impl TurnOpening {
             encode,
             link: found.link,
             issued_states: Vec::new(),
+            tool_names: ToolNames::default(),
         };
         tokio::spawn(producer.run(closing, self.slot.take()));
         Ok(Some(turn))

@@ -10,7 +10,7 @@ use crate::system::{SystemClock, UuidSource};
 use axum::serve::ListenerExt as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use throughline_engine::ports::{Clock, IdSource};
 use throughline_engine::{Engine, EngineConfig, EngineLimits};
@@ -171,7 +171,11 @@ impl Server {
             )
             .into());
         }
-        let vault = Arc::new(open_vault(key_ring.unwrap_or_else(|| data.key_ring()), clock.as_ref())?);
+        let vault = Arc::new(open_vault(
+            &key_ring.unwrap_or_else(|| data.key_ring()),
+            &data.database(),
+            clock.as_ref(),
+        )?);
         let upstream = if demo {
             Some(DemoUpstream::start(Arc::clone(&clock), Arc::clone(&ids)).await?)
         } else {
@@ -192,6 +196,7 @@ impl Server {
         })?;
         let recovered = engine.recover().await?;
         tracing::info!(?recovered, "recovered");
+        tokio::spawn(keep_clean(Arc::downgrade(&engine)));
         let listener = TcpListener::bind(config.server.listen)
             .await
             .map_err(|error| cannot_listen(config.server.listen, &error))?;
@@ -301,8 +306,15 @@ fn authenticator(config: &Config, data: &DataDir) -> Result<Authenticator, Unifi
     )
 }
 
-fn open_vault(path: PathBuf, clock: &dyn Clock) -> Result<Vault, StoreError> {
-    Vault::new(keyring::load_or_create(&path, &OsRandom, clock.now())?, Arc::new(OsRandom))
+/// Opens the key ring; a new one is made only where there is no database yet, because no other key opens an old one.
+fn open_vault(path: &Path, database: &Path, clock: &dyn Clock) -> Result<Vault, StoreError> {
+    if database.exists() && !path.exists() {
+        return Err(StoreError::KeyRing {
+            detail: "its file is missing while the database is there; put the key ring back, or move the database away to begin anew"
+                .into(),
+        });
+    }
+    Vault::new(keyring::load_or_create(path, &OsRandom, clock.now())?, Arc::new(OsRandom))
 }
 
 async fn open_store(
@@ -328,6 +340,22 @@ async fn open_store(
     Ok(Arc::new(store))
 }
 
+/// How often conversations beyond the retention time are looked for.
+const CLEANUP_INTERVAL: Duration = Duration::from_hours(1);
+
+/// Removes what is beyond the retention time, at start and then every hour, for as long as the engine lives.
+async fn keep_clean(engine: Weak<Engine>) {
+    while let Some(engine) = engine.upgrade() {
+        match engine.clean().await {
+            Ok(report) if report.removed > 0 => tracing::info!(?report, "removed conversations beyond the retention time"),
+            Ok(_) => {}
+            Err(error) => tracing::warn!(code = %error.code, message = %error.message, "cleanup did not finish; it goes on in an hour"),
+        }
+        drop(engine);
+        tokio::time::sleep(CLEANUP_INTERVAL).await;
+    }
+}
+
 fn engine_limits(config: &Config) -> EngineLimits {
     EngineLimits {
         ring_events: config.limits.ring_events,
@@ -338,6 +366,7 @@ fn engine_limits(config: &Config) -> EngineLimits {
         answer_bytes: config.limits.answer,
         // Below the journal's own bound, so that an operation whose answer grows too large can still end.
         item_bytes: config.limits.item.saturating_sub(256 * 1024).max(64 * 1024),
+        ..EngineLimits::default()
     }
 }
 

@@ -1,13 +1,13 @@
 //! [`Codec`]: what every protocol can do, and the values that go in and out.
 
-use crate::capability::CapabilityTable;
+use crate::capability::{Capabilities, CapabilityTable};
 use crate::context::{DecodeContext, EncodeContext};
 use crate::side::SideResource;
 use std::borrow::Cow;
 use throughline_format::event::{ErrorEvent, EventBody, OperationCompleted, StreamCompleted};
 use throughline_format::{
     EventDraft, UnifiedError, UnifiedEventV2, UnifiedId, UnifiedLossReport, UnifiedProtocolProfile, UnifiedRequestV2,
-    UnifiedResponseStatus, UnifiedResultV2,
+    UnifiedResponseStatus, UnifiedResultV2, UnifiedToolDefinition,
 };
 
 /// A request as a decoder hands it on.
@@ -174,6 +174,9 @@ pub trait Codec: Send + Sync {
 
     /// Writes an error in this protocol's shape.
     fn encode_error(&self, error: &UnifiedError) -> WireError;
+
+    /// The name under which a request of this wire offers a tool; an answer's calls come back with it.
+    fn wire_tool_name(&self, tool: &UnifiedToolDefinition, capabilities: &Capabilities) -> String;
 
     /// The call ID as this wire may carry it: the ID itself when it is legal, else its deterministic replacement.
     fn wire_call_id<'a>(&self, call_id: &'a str) -> Cow<'a, str>;

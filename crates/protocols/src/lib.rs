@@ -37,6 +37,7 @@ pub mod side;
 pub mod sse;
 pub mod strength;
 pub mod synthetic;
+pub mod tool_name;
 pub mod wire;
 
 pub use capability::{Capabilities, CapabilityTable, Knobs, Support};

@@ -31,9 +31,14 @@ impl Credential {
         Ok(Self(SecretString::from(text.to_owned())))
     }
 
-    /// The bytes, for the fingerprint only.
+    /// The bytes, for the fingerprint and for looking for them.
     pub(crate) fn bytes(&self) -> &[u8] {
         self.0.expose_secret().as_bytes()
+    }
+
+    /// The bytes to look for in what a provider sends; a short credential would hit ordinary words.
+    pub(crate) fn redactable(&self) -> Option<&[u8]> {
+        Some(self.bytes()).filter(|bytes| bytes.len() >= MIN_REDACTED_CHARS)
     }
 
     /// The value of a header with this prefix; it is marked as sensitive, so that no layer logs it.

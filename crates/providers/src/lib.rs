@@ -14,7 +14,8 @@ pub mod endpoint;
 pub mod headers;
 pub mod kind;
 pub mod provider;
-pub mod retry;
+pub mod redact;
+mod retry;
 mod transport;
 pub mod upstream;
 

@@ -4,6 +4,7 @@ use crate::credential::Credential;
 use crate::endpoint::Endpoint;
 use crate::headers::HeaderFilter;
 use crate::kind::ProviderKind;
+use crate::redact::Redactor;
 use crate::retry::RetryPolicy;
 use crate::transport;
 use bytes::{Bytes, BytesMut};
@@ -109,7 +110,7 @@ impl HttpUpstream {
 impl Upstream for HttpUpstream {
     fn call(&self, call: UpstreamCall) -> BoxFuture<'static, Result<UpstreamReply, UnifiedError>> {
         let inner = Arc::clone(&self.0);
-        Box::pin(async move { inner.call(call).await.map_err(|error| inner.redact(error)) })
+        Box::pin(async move { inner.call(call).await })
     }
 }
 
@@ -132,11 +133,12 @@ impl Inner {
             attempt += 1;
         };
         let is_stream = is_event_stream(response.headers(), call.stream);
-        let provider_request_id = transport::request_id(response.headers());
+        let provider_request_id = self.clean_text(transport::request_id(response.headers()));
         let body = Body {
             inner: Arc::clone(self),
             chunks: response.bytes_stream().boxed(),
             wait: WaitUntil::FirstByte(deadline),
+            redactor: self.secret().map(Redactor::new),
             _permit: permit,
         };
         Ok(UpstreamReply {
@@ -188,8 +190,9 @@ impl Inner {
         if response.status().is_success() {
             return Ok(response);
         }
-        let (status, advice) = (response.status().as_u16(), transport::error_headers(response.headers()));
-        let body = timeout(ERROR_BODY_TIMEOUT, read_bounded(response)).await.unwrap_or_default();
+        let (status, mut advice) = (response.status().as_u16(), transport::error_headers(response.headers()));
+        advice.request_id = self.clean_text(advice.request_id.take());
+        let body = self.clean(timeout(ERROR_BODY_TIMEOUT, read_bounded(response)).await.unwrap_or_default());
         let mut error = self.config.codec.decode_error(status, &advice, &body);
         error.http_status.get_or_insert(u64::from(status));
         error.provider_request_id = error.provider_request_id.or(advice.request_id);
@@ -217,12 +220,21 @@ impl Inner {
         )
     }
 
-    fn redact(&self, mut error: UnifiedError) -> UnifiedError {
-        if let Some(credential) = &self.config.credential {
-            error.message = credential.redact(&error.message);
-            error.provider_code = error.provider_code.map(|code| credential.redact(&code));
+    /// A whole body without this account's credential.
+    fn clean(&self, body: Bytes) -> Bytes {
+        match self.secret() {
+            Some(secret) => Redactor::whole(secret, body),
+            None => body,
         }
-        error
+    }
+
+    /// A header value without this account's credential.
+    fn clean_text(&self, text: Option<String>) -> Option<String> {
+        text.map(|text| self.config.credential.as_ref().map_or_else(|| text.clone(), |c| c.redact(&text)))
+    }
+
+    fn secret(&self) -> Option<&[u8]> {
+        self.config.credential.as_ref().and_then(Credential::redactable)
     }
 }
 
@@ -260,6 +272,7 @@ struct Body {
     inner: Arc<Inner>,
     chunks: BoxStream<'static, reqwest::Result<Bytes>>,
     wait: WaitUntil,
+    redactor: Option<Redactor>,
     _permit: Option<OwnedSemaphorePermit>,
 }
 
@@ -267,10 +280,21 @@ impl Body {
     fn into_stream(self) -> BoxStream<'static, Result<Bytes, UnifiedError>> {
         futures_util::stream::unfold(Some(self), |body| async move {
             let mut body = body?;
-            match body.next().await {
-                Some(Ok(chunk)) => Some((Ok(chunk), Some(body))),
-                Some(Err(error)) => Some((Err(error), None)),
-                None => None,
+            loop {
+                match body.next().await {
+                    Some(Ok(chunk)) => {
+                        let clean = body.redactor.as_mut().map_or_else(|| chunk.clone(), |r| r.push(chunk.clone()));
+                        // A piece of which everything is held back gives nothing yet.
+                        if !clean.is_empty() || chunk.is_empty() {
+                            return Some((Ok(clean), Some(body)));
+                        }
+                    }
+                    Some(Err(error)) => return Some((Err(error), None)),
+                    None => {
+                        let rest = body.redactor.as_mut().map(Redactor::finish).filter(|rest| !rest.is_empty())?;
+                        return Some((Ok(rest), None));
+                    }
+                }
             }
         })
         .boxed()

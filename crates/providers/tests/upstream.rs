@@ -207,6 +207,31 @@ async fn a_body_that_is_cut_or_stops_ends_with_an_error_element() {
 }
 
 #[tokio::test]
+async fn a_key_that_the_provider_quotes_does_not_come_in() {
+    // In a stream whose status is 200, cut in the middle of the key; in a refusal; in the trace ID of both.
+    let stream = vec![
+        Step::Send(
+            "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nx-request-id: id-sk-secret-0123456789\r\nconnection: close\r\n\r\n",
+        ),
+        Step::Send("data: sk-secret-01"),
+        Step::Pause(Duration::from_millis(20)),
+        Step::Send("23456789 is wrong\n\n"),
+    ];
+    let refusal = vec![Step::Send(
+        "HTTP/1.1 401 no\r\nx-request-id: id-sk-secret-0123456789\r\nconnection: close\r\ncontent-length: 29\r\n\r\nsk-secret-0123456789 is wrong",
+    )];
+    let server = Server::start(vec![stream, refusal]).await;
+    let reply = run(spec(ProviderKind::OpenAiCompatible, &server.url), true).await.unwrap();
+    assert!(!reply.provider_request_id.clone().unwrap().contains("0123456789"));
+    let (text, failed) = body(reply).await;
+    assert_eq!((text.as_str(), failed), ("data: ******************** is wrong\n\n", None));
+    let Err(error) = run(spec(ProviderKind::OpenAiCompatible, &server.url), true).await else {
+        panic!("it was refused")
+    };
+    assert!(!format!("{error:?}").contains("0123456789"), "{error:?}");
+}
+
+#[tokio::test]
 async fn a_late_answer_is_no_reason_to_send_again() {
     let server = Server::start(vec![vec![Step::Hang], vec![Step::Send(OK)]]).await;
     let mut spec = spec(ProviderKind::OpenAiCompatible, &server.url);

@@ -63,9 +63,11 @@ impl Search<'_> {
         }
         let root = Link::root(self.engine.lineage_key.as_slice(), self.principal_ref);
         let links = root.along(&asked);
-        let named = match self.conversation {
-            Some(id) => Some(self.named_conversation(id).await?),
-            None => None,
+        let named = match (self.conversation, self.branch) {
+            (Some(id), _) => Some(self.named_conversation(id).await?),
+            // A branch alone names its conversation too.
+            (None, Some(branch)) => Some(self.named_conversation(&self.branch(branch).await?.conversation_id).await?),
+            (None, None) => None,
         };
         let evidence = self.evidence(&asked, &links, named.as_ref()).await?;
         let mut pairs = CallPairs::default();

@@ -273,3 +273,58 @@ async fn one_long_text_and_very_many_pieces_are_committed_in_parts() {
     let result = world.begin(&ANTHROPIC, &body).await.collect().await.unwrap();
     assert_eq!(result.output.len(), 700);
 }
+
+#[tokio::test]
+async fn a_tool_whose_name_the_target_refuses_is_called_by_its_own_name_again() {
+    let world = World::new();
+    let long = format!("mcp__{}", "a_very_long_server_name__".repeat(4));
+    let mut body = anthropic_body("gpt-a", &[user("go")]);
+    body["tools"] = json!([{"name":long,"input_schema":{"type":"object"}}, {"name":"short","input_schema":{"type":"object"}}]);
+    // The provider is asked first, so that its answer can use the name that it was offered.
+    let (send, chunks) = tokio::sync::mpsc::unbounded_channel();
+    World::expect(&world.chat, Answer::Live(chunks));
+    let turn = world.begin(&ANTHROPIC, &body).await;
+    let branch = turn.branch_id.clone();
+    while world.chat.0.calls.lock().unwrap().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let offered = World::last_call(&world.chat)["tools"][0]["function"]["name"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert!(offered.len() <= 64 && offered != long);
+    let calls = json!([
+        {"index":0,"id":"c1","type":"function","function":{"name":offered,"arguments":"{}"}},
+        {"index":1,"id":"c2","type":"function","function":{"name":"short","arguments":"{}"}}
+    ]);
+    let sse = chat_frame(&json!([{"index":0,"delta":{"role":"assistant","content":null,"tool_calls":calls},"finish_reason":null}]))
+        + &chat_frame(&json!([{"index":0,"delta":{},"finish_reason":"tool_calls"}]))
+        + "data: [DONE]\n\n";
+    send.send(Ok(sse.into())).unwrap();
+    drop(send);
+    let (encode, codec) = (turn.encode.clone(), throughline_protocols::codec_of(&ANTHROPIC).unwrap());
+    let result = turn.collect().await.unwrap();
+    let answer: serde_json::Value = serde_json::from_str(&codec.encode_response(&result, &encode).unwrap().body).unwrap();
+    assert_eq!(answer["content"][0]["name"], json!(long));
+    assert_eq!(answer["content"][1]["name"], "short");
+
+    // The next turn goes on at the head, and the provider finds its call under the name that it knows.
+    World::expect(&world.chat, Answer::Sse(chat_sse("done")));
+    let results = json!([{"type":"tool_result","tool_use_id":"c1","content":"1"},{"type":"tool_result","tool_use_id":"c2","content":"2"}]);
+    let mut next = anthropic_body(
+        "gpt-a",
+        &[
+            user("go"),
+            json!({"role":"assistant","content":answer["content"]}),
+            json!({"role":"user","content":results}),
+        ],
+    );
+    next["tools"] = body["tools"].clone();
+    let turn = world.begin(&ANTHROPIC, &next).await;
+    assert_eq!(turn.branch_id, branch);
+    turn.collect().await.unwrap();
+    assert_eq!(
+        World::last_call(&world.chat)["messages"][1]["tool_calls"][0]["function"]["name"],
+        json!(offered)
+    );
+}

@@ -76,7 +76,7 @@ impl Scripts {
                 .iter()
                 .filter_map(|tool| tool.name.as_ref())
                 .find(|name| call.tools.contains(name))?;
-            Some((name.clone(), call.arguments.clone()))
+            Some((name.clone(), with_city(&call.arguments, &seen.last)))
         });
         match (&script.call, offered, &seen.result) {
             (Some(_), Some(call), None) => Reply {
@@ -155,15 +155,42 @@ impl Seen {
     }
 }
 
+/// The city of a question about the weather when it names none.
+const CITY: &str = "Lisbon";
+
+/// The name after `in`: the words that begin no small letter, up to a punctuation mark.
+fn city(question: &str) -> String {
+    let mut words = question
+        .split_whitespace()
+        .skip_while(|word| !word.eq_ignore_ascii_case("in"))
+        .skip(1);
+    let mut name: Vec<&str> = Vec::new();
+    while let Some(word) = words
+        .next()
+        .filter(|word| word.starts_with(|c: char| c.is_alphabetic() && !c.is_lowercase()))
+    {
+        let bare = word.trim_end_matches(|c: char| !c.is_alphanumeric());
+        name.push(bare);
+        if bare.len() < word.len() {
+            break;
+        }
+    }
+    if name.is_empty() { CITY.to_owned() } else { quote(&name.join(" ")) }
+}
+
+/// The arguments of a call with the city that the question names.
+fn with_city(arguments: &Json, question: &str) -> Json {
+    let text = serde_json::Value::String(city(question)).to_string();
+    Json::from_text(arguments.as_str().replace("\"{city}\"", &text)).unwrap_or_else(|_| arguments.clone())
+}
+
+/// A piece of the client's text on one line, bounded.
+fn quote(text: &str) -> String {
+    let words: Vec<_> = text.split_whitespace().collect();
+    words.join(" ").chars().take(MAX_QUOTE).collect()
+}
+
 fn fill(text: &str, seen: &Seen, model: &str) -> String {
-    let quote = |text: &str| {
-        text.split_whitespace()
-            .collect::<Vec<_>>()
-            .join(" ")
-            .chars()
-            .take(MAX_QUOTE)
-            .collect::<String>()
-    };
     // The client's texts come last, so that a placeholder in them stays what it is.
     text.replace("{turn}", &seen.turn.to_string())
         .replace("{model}", &quote(model))
@@ -474,5 +501,20 @@ mod tests {
         }
         assert_eq!(scripts.choose("What is the Weather?").name, "weather");
         assert_eq!(scripts.choose("whether").name, "default");
+    }
+
+    #[test]
+    fn the_city_is_the_one_of_the_question() {
+        for (question, expected) in [
+            ("How is the weather?", "Lisbon"),
+            ("Rain in the morning?", "Lisbon"),
+            ("What is the weather in Paris?", "Paris"),
+            ("weather in New York, and in Rome", "New York"),
+            ("Weather In Лиссабон today", "Лиссабон"),
+            ("weather in Q\"x", "Q\"x"),
+        ] {
+            let arguments = with_city(&Json::from_text(r#"{"city":"{city}"}"#.to_owned()).unwrap(), question);
+            assert_eq!(arguments.parse(), serde_json::json!({"city": expected}), "{question}");
+        }
     }
 }

@@ -5,14 +5,13 @@ use super::encode_block::{BlockEncoder, typed};
 use super::encode_history::Mark;
 use super::kept::{self, json, object};
 use super::schema;
-use crate::call_id;
 use crate::feature::Feature;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use throughline_format::intent::{ParallelTools, UnifiedRequirement};
 use throughline_format::loss::LossSeverity;
 use throughline_format::tool::{AllowedMode, Caller, Portability, ToolChoiceKind, UnifiedHostedToolConfig};
-use throughline_format::{Json, Sha256, UnifiedRequestV2, UnifiedToolDefinition, UnifiedToolType};
+use throughline_format::{Json, UnifiedRequestV2, UnifiedToolDefinition, UnifiedToolType};
 
 /// A tool as the wire takes it, with its cache mark.
 pub(super) struct WireTool {
@@ -33,22 +32,7 @@ const MAX_NAME: usize = 128;
 
 /// The name as the wire may carry it: itself, else with other characters replaced and a digest that keeps names apart.
 pub(super) fn wire_name(name: &str) -> Cow<'_, str> {
-    if call_id::is_legal(name, MAX_NAME) {
-        return Cow::Borrowed(name);
-    }
-    let plain: String = name
-        .chars()
-        .map(|c| {
-            if c.is_ascii_alphanumeric() || c == '_' || c == '-' {
-                c
-            } else {
-                '_'
-            }
-        })
-        .take(100)
-        .collect();
-    let digest = Sha256::of(name.as_bytes()).to_string();
-    Cow::Owned(format!("{plain}_{}", digest.get(..8).unwrap_or(&digest)))
+    crate::tool_name::wire(None, name, MAX_NAME)
 }
 
 /// All tools that the target can offer.

@@ -39,11 +39,11 @@ pub mod wire;
 pub mod wire_events;
 
 use crate::call_id;
-use crate::capability::CapabilityTable;
+use crate::capability::{Capabilities, CapabilityTable};
 use crate::codec::{Codec, Decoded, DecodedRequest, Encoded, ErrorHeaders, StreamDecoder, StreamEncoder, WireError};
 use crate::context::{DecodeContext, EncodeContext};
 use std::borrow::Cow;
-use throughline_format::{ProtocolFamily, UnifiedError, UnifiedProtocolProfile, UnifiedRequestV2, UnifiedResultV2};
+use throughline_format::{ProtocolFamily, UnifiedError, UnifiedProtocolProfile, UnifiedRequestV2, UnifiedResultV2, UnifiedToolDefinition};
 
 /// Begin of the schema name of a JSON part that is a block of this wire.
 const JSON_PREFIX: &str = "anthropic-messages/";
@@ -105,6 +105,10 @@ impl Codec for AnthropicMessages {
 
     fn encode_error(&self, error: &UnifiedError) -> WireError {
         errors::encode(error)
+    }
+
+    fn wire_tool_name(&self, tool: &UnifiedToolDefinition, _: &Capabilities) -> String {
+        encode_tools::wire_name(tool.name.as_deref().unwrap_or_default()).into_owned()
     }
 
     fn wire_call_id<'a>(&self, call_id: &'a str) -> Cow<'a, str> {

@@ -420,7 +420,7 @@ fn output(encoder: &mut RequestEncoder, root: &Entries, wire: &mut wire::Request
             let name = s
                 .name
                 .as_deref()
-                .map_or_else(|| "response".to_owned(), |n| super::tool_name(None, n, 64).into_owned());
+                .map_or_else(|| "response".to_owned(), |n| crate::tool_name::wire(None, n, 64).into_owned());
             let mut strict = s.strict;
             if !encoder.same_family {
                 // Whoever asks for a schema without a word on strictness means it.

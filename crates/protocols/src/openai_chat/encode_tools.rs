@@ -113,7 +113,7 @@ fn losses_of(encoder: &mut RequestEncoder, tool: &UnifiedToolDefinition, entries
 
 fn name_of(encoder: &mut RequestEncoder, tool: &UnifiedToolDefinition, path: &str) -> String {
     let given = tool.name.as_deref().unwrap_or_default();
-    let name = super::tool_name(tool.namespace.as_deref(), given, encoder.capabilities.knobs().max_tool_name_length).into_owned();
+    let name = crate::tool_name::wire(tool.namespace.as_deref(), given, encoder.capabilities.knobs().max_tool_name_length).into_owned();
     if name != given {
         encoder.loss.info(
             Feature::ToolName,
@@ -248,7 +248,7 @@ fn choice(encoder: &mut RequestEncoder, root: &Entries, form: &Form, wire: &mut 
         } else {
             "function"
         };
-        let name = super::tool_name(None, s.name.as_deref().unwrap_or_default(), max).into_owned();
+        let name = crate::tool_name::wire(None, s.name.as_deref().unwrap_or_default(), max).into_owned();
         let is_known = matches!(s.tool_type, UnifiedToolType::Function | UnifiedToolType::Custom) && names.contains(&name);
         is_known.then(|| json!({"type": kind, kind: {"name": name}}))
     };

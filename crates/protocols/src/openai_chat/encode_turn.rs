@@ -207,7 +207,7 @@ impl RequestEncoder<'_> {
     pub(super) fn call(&mut self, index: usize, call: &ToolCallItem, entries: &Entries, number: usize) -> wire::Call {
         let pointer = format!("/tool_calls/{number}");
         let item = self.items().get(index);
-        let name = super::tool_name(
+        let name = crate::tool_name::wire(
             call.namespace.as_deref(),
             &call.name,
             self.context.capabilities.knobs().max_tool_name_length,

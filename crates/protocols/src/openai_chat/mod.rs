@@ -36,12 +36,14 @@ mod usage;
 #[allow(unreachable_pub)] // `wire!` writes `pub`; the module itself is private
 mod wire;
 
-use crate::capability::CapabilityTable;
+use crate::capability::{Capabilities, CapabilityTable};
 use crate::codec::{Codec, Decoded, DecodedRequest, Encoded, ErrorHeaders, StreamDecoder, StreamEncoder, WireError};
 use crate::context::{DecodeContext, EncodeContext};
 use std::borrow::Cow;
 use throughline_format::item::ToolCallItem;
-use throughline_format::{Json, ProtocolFamily, Sha256, UnifiedError, UnifiedProtocolProfile, UnifiedRequestV2, UnifiedResultV2};
+use throughline_format::{
+    Json, ProtocolFamily, UnifiedError, UnifiedProtocolProfile, UnifiedRequestV2, UnifiedResultV2, UnifiedToolDefinition,
+};
 
 /// Longest call ID that every server takes.
 pub const CALL_ID_LENGTH: usize = 40;
@@ -79,35 +81,6 @@ fn arguments_for_client(call: &ToolCallItem) -> String {
         (Some(input), "") if input.as_str() != "{}" => input.as_str().to_owned(),
         _ => call.raw_arguments.clone(),
     }
-}
-
-/// A tool name as this wire takes it: the name itself when it is legal, else a replacement that ends in its digest.
-pub fn tool_name<'a>(namespace: Option<&str>, name: &'a str, max_length: usize) -> Cow<'a, str> {
-    let is_legal =
-        |text: &str| (1..=max_length).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
-    let full = match namespace {
-        None if is_legal(name) => return Cow::Borrowed(name),
-        None => name.to_owned(),
-        Some(namespace) => format!("{namespace}__{name}"),
-    };
-    if is_legal(&full) {
-        return Cow::Owned(full);
-    }
-    let digest = Sha256::of_all([b"throughline-tool-name@1\n".as_slice(), full.as_bytes()]);
-    let tail = data_encoding::BASE32_NOPAD.encode(digest.as_bytes()).to_ascii_lowercase();
-    let room = max_length.saturating_sub(9);
-    let head: String = full
-        .chars()
-        .map(|c| {
-            if c.is_ascii_alphanumeric() || c == '_' || c == '-' {
-                c
-            } else {
-                '_'
-            }
-        })
-        .take(room)
-        .collect();
-    Cow::Owned(format!("{head}_{}", tail.get(..8).unwrap_or(&tail)))
 }
 
 impl Codec for OpenAiChat {
@@ -149,6 +122,11 @@ impl Codec for OpenAiChat {
 
     fn encode_error(&self, error: &UnifiedError) -> WireError {
         errors::encode(error)
+    }
+
+    fn wire_tool_name(&self, tool: &UnifiedToolDefinition, capabilities: &Capabilities) -> String {
+        let name = tool.name.as_deref().unwrap_or_default();
+        crate::tool_name::wire(tool.namespace.as_deref(), name, capabilities.knobs().max_tool_name_length).into_owned()
     }
 
     fn wire_call_id<'a>(&self, call_id: &'a str) -> Cow<'a, str> {

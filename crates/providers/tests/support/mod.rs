@@ -4,11 +4,13 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use throughline_format::{ErrorCategory, ProtocolFamily, UnifiedError, UnifiedProtocolProfile, UnifiedRequestV2, UnifiedResultV2};
+use throughline_format::{
+    ErrorCategory, ProtocolFamily, UnifiedError, UnifiedProtocolProfile, UnifiedRequestV2, UnifiedResultV2, UnifiedToolDefinition,
+};
 use throughline_protocols::capability::{CapabilityTable, Knobs};
 use throughline_protocols::codec::ErrorHeaders;
 use throughline_protocols::{
-    Codec, DecodeContext, Decoded, DecodedRequest, EncodeContext, Encoded, StreamDecoder, StreamEncoder, WireError,
+    Capabilities, Codec, DecodeContext, Decoded, DecodedRequest, EncodeContext, Encoded, StreamDecoder, StreamEncoder, WireError,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -130,6 +132,9 @@ impl Codec for ErrorCodec {
         error
     }
     fn encode_error(&self, _: &UnifiedError) -> WireError {
+        unreachable!()
+    }
+    fn wire_tool_name(&self, _: &UnifiedToolDefinition, _: &Capabilities) -> String {
         unreachable!()
     }
     fn wire_call_id<'a>(&self, call_id: &'a str) -> Cow<'a, str> {

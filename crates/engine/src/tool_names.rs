@@ -1,0 +1,58 @@
+//! The way back of tool names: a provider calls a tool by the name that its wire could carry, the journal and the client know
+//! the name that the client gave it.
+
+use crate::ports::Target;
+use std::collections::BTreeMap;
+use throughline_format::{EventBody, EventDraft, UnifiedItem, UnifiedItemBody, UnifiedToolDefinition};
+
+/// Names and namespaces of the request's tools by what the target's wire calls them; only those that differ.
+#[derive(Debug, Default)]
+pub(crate) struct ToolNames(BTreeMap<String, (Option<String>, String)>);
+
+impl ToolNames {
+    /// The names of a request at a target. When the client's own bytes were passed on, every name is its own.
+    pub(crate) fn of(tools: &[UnifiedToolDefinition], target: &Target) -> Self {
+        let renamed = |tool: &UnifiedToolDefinition| {
+            let name = tool.name.clone()?;
+            let wire = target.codec.wire_tool_name(tool, &target.capabilities);
+            (wire != name).then(|| (wire, (tool.namespace.clone(), name)))
+        };
+        let mut names: BTreeMap<_, _> = tools.iter().filter_map(renamed).collect();
+        // A tool that really has the name that another one was given keeps it.
+        for own in tools
+            .iter()
+            .filter(|tool| tool.namespace.is_none())
+            .filter_map(|tool| tool.name.as_deref())
+        {
+            names.remove(own);
+        }
+        Self(names)
+    }
+
+    /// Gives the calls of an answer the names of the client.
+    pub(crate) fn restore(&self, drafts: &mut [EventDraft]) {
+        if self.0.is_empty() {
+            return;
+        }
+        for draft in drafts {
+            match &mut draft.body {
+                EventBody::ItemStarted(started) => self.rename(&mut started.item),
+                EventBody::ItemCompleted(done) => {
+                    if let Some(item) = &mut done.item {
+                        self.rename(item);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn rename(&self, item: &mut UnifiedItem) {
+        if let UnifiedItemBody::ToolCall(call) = &mut item.body
+            && let Some((namespace, name)) = self.0.get(&call.name)
+        {
+            call.namespace.clone_from(namespace);
+            call.name.clone_from(name);
+        }
+    }
+}

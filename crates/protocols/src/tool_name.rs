@@ -1,0 +1,44 @@
+//! Tool names on a wire: a name that a target refuses gets a deterministic replacement that ends in its digest.
+//!
+//! Nothing is ever cut blindly: two long names with one beginning would collide. Whoever knows the tools of a request maps
+//! each of them and compares, so the way back needs no table.
+
+use std::borrow::Cow;
+use throughline_format::Sha256;
+
+/// The name itself when it has only `[A-Za-z0-9_-]` and at most `max_length` characters, else its replacement.
+///
+/// A namespace is written in front, so that tools of two servers stay apart.
+pub fn wire<'a>(namespace: Option<&str>, name: &'a str, max_length: usize) -> Cow<'a, str> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let is_legal = |text: &str| (1..=max_length).contains(&text.len()) && text.chars().all(is_plain);
+    let full = match namespace {
+        None if is_legal(name) => return Cow::Borrowed(name),
+        None => name.to_owned(),
+        Some(namespace) => format!("{namespace}__{name}"),
+    };
+    if is_legal(&full) {
+        return Cow::Owned(full);
+    }
+    let digest = Sha256::of_all([b"throughline-tool-name@1\n".as_slice(), full.as_bytes()]);
+    let tail = data_encoding::BASE32_NOPAD.encode(digest.as_bytes()).to_ascii_lowercase();
+    let room = max_length.saturating_sub(9);
+    let head: String = full.chars().map(|c| if is_plain(c) { c } else { '_' }).take(room).collect();
+    Cow::Owned(format!("{head}_{}", tail.get(..8).unwrap_or(&tail)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn legal_names_pass_and_others_stay_apart() {
+        assert_eq!(wire(None, "read_file", 64), "read_file");
+        assert_eq!(wire(Some("fs"), "read", 64), "fs__read");
+        let long = "mcp__server__".repeat(8);
+        let (a, b) = (format!("{long}a"), format!("{long}b"));
+        assert_ne!(wire(None, &a, 64), wire(None, &b, 64));
+        assert_ne!(wire(None, "files.read", 64), wire(None, "files_read", 64));
+        assert!(wire(None, &a, 64).len() <= 64);
+    }
+}
