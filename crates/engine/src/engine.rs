@@ -5,12 +5,16 @@ use crate::live::{Live, Publishers, Subscription};
 use crate::ports::{Clock, IdSource};
 use crate::principal::Principal;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use throughline_format::{ErrorCategory, UnifiedError, UnifiedId, UnifiedItem, UnifiedOperation, UnifiedResultV2};
 use throughline_protocols::SyntheticSealer;
-use throughline_store::{HashPurpose, ItemPage, MAX_PAGE, UnifiedStateStore, Vault};
+use throughline_store::{CommitReceipt, HashPurpose, ItemPage, MAX_PAGE, StoreError, UnifiedStateStore, Vault, WriteBatch};
 use tokio::sync::Semaphore;
 
-/// Bounds of the engine (architecture.md, Limits).
+/// How long a failure of the store makes the engine count as not ready.
+const STORAGE_ERROR_MILLIS: i64 = 30_000;
+
+/// Bounds of the engine; docs/limits.md lists them.
 #[derive(Clone, Copy, Debug)]
 pub struct EngineLimits {
     /// Recent events that an operation keeps in memory.
@@ -71,6 +75,8 @@ pub struct Engine {
     pub(crate) synthetic: SyntheticSealer,
     pub(crate) lineage_key: zeroize::Zeroizing<[u8; 32]>,
     pub(crate) stopping: std::sync::atomic::AtomicBool,
+    /// When a commit last failed because of the store itself, in milliseconds; 0 after a success.
+    pub(crate) storage_failed_at: std::sync::atomic::AtomicI64,
     /// One permit per operation that may run; a producer holds its own until its end is committed.
     pub(crate) slots: Arc<Semaphore>,
 }
@@ -96,8 +102,25 @@ impl Engine {
             synthetic: SyntheticSealer::new(*seed.as_bytes()),
             lineage_key,
             stopping: std::sync::atomic::AtomicBool::new(false),
+            storage_failed_at: std::sync::atomic::AtomicI64::new(0),
             slots: Arc::new(Semaphore::new(config.limits.concurrent_operations)),
         }))
+    }
+
+    /// Commits a batch and remembers whether the store itself works.
+    pub(crate) async fn commit(&self, batch: WriteBatch) -> Result<CommitReceipt, StoreError> {
+        let outcome = self.store.commit(batch).await;
+        let failing = outcome.as_ref().is_err_and(|error| error.category() == ErrorCategory::Storage);
+        let failed_at = if failing { self.clock.now().millis() } else { 0 };
+        self.storage_failed_at.store(failed_at, Ordering::Relaxed);
+        outcome
+    }
+
+    /// Whether the store itself failed a moment ago: a full disk, an I/O error, a foreign lock. It is forgotten after a while
+    /// without a further try, so that a gateway that gets no requests because of it is asked again.
+    pub fn is_storage_failing(&self) -> bool {
+        let failed_at = self.storage_failed_at.load(Ordering::Relaxed);
+        failed_at != 0 && self.clock.now().millis() - failed_at < STORAGE_ERROR_MILLIS
     }
 
     /// Number of operations that run.

@@ -39,7 +39,7 @@ impl Engine {
                 let delete = WriteOp::DeleteConversation {
                     only_if: DeletionCondition::NotUpdatedSince(cutoff),
                 };
-                match self.store.commit(WriteBatch::new(now, conversation_id.clone()).with(delete)).await {
+                match self.commit(WriteBatch::new(now, conversation_id.clone()).with(delete)).await {
                     Ok(_) => marked += 1,
                     // It was changed or taken up meanwhile, so it stays.
                     Err(error) if is_kept(&error) => {}

@@ -202,7 +202,7 @@ const FIRST_PAUSE_MILLIS: u64 = 50;
 pub(crate) async fn persist(engine: &Engine, batch: WriteBatch) -> Result<(), StoreError> {
     let mut pause = std::time::Duration::from_millis(FIRST_PAUSE_MILLIS);
     for _ in 1..COMMIT_TRIES {
-        match engine.store.commit(batch.clone()).await {
+        match engine.commit(batch.clone()).await {
             Ok(_) => return Ok(()),
             Err(error) if error.is_retryable() => {
                 tracing::warn!(code = error.code(), "the store refused a commit; trying again");
@@ -212,7 +212,7 @@ pub(crate) async fn persist(engine: &Engine, batch: WriteBatch) -> Result<(), St
             Err(error) => return Err(error),
         }
     }
-    engine.store.commit(batch).await.map(|_| ())
+    engine.commit(batch).await.map(|_| ())
 }
 
 /// Commits the end. When the branch head moved meanwhile, the answer goes to a branch of its own: it is never lost.

@@ -296,7 +296,7 @@ impl TurnOpening {
         // The publisher is there before the operation is, so nobody who finds the operation misses it.
         let live = Arc::new(Live::new(0, engine.limits.ring_events, engine.limits.ring_bytes));
         let closing = CloseOnDrop::open(engine, &live, &prepared.operation_id);
-        match engine.store.commit(batch).await {
+        match engine.commit(batch).await {
             Ok(_) => {}
             Err(StoreError::HeadMoved { .. }) => return Ok(None),
             Err(e) => return Err(e.to_unified().into()),

@@ -32,6 +32,7 @@ pub(super) async fn healthz() -> Response<Body> {
 /// The process takes requests.
 pub(super) async fn readyz(State(app): State<Arc<App>>) -> Response<Body> {
     match app.phase() {
+        Phase::Serving if app.engine.is_storage_failing() => status(StatusCode::SERVICE_UNAVAILABLE, "storage-error", None),
         Phase::Serving => status(StatusCode::OK, "ok", None),
         Phase::Starting => status(StatusCode::SERVICE_UNAVAILABLE, "starting", None),
         Phase::Draining | Phase::Closing => status(StatusCode::SERVICE_UNAVAILABLE, "draining", None),
