@@ -1,4 +1,4 @@
-//! The acceptance scripts against the release binary.
+//! The acceptance scripts against the release binary: `$THROUGHLINE_BIN`, else `release/throughline` of the target folder.
 //!
 //! `conformance/corpus-floor.tsv` (columns check, name, holds) keeps how many files held. A figure below its row fails, so
 //! figures can only rise. Streams are held to all of them, and so are the requests of real clients.
@@ -6,12 +6,12 @@
 use crate::{Failure, repo};
 use std::collections::BTreeMap;
 use std::io::Write as _;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use throughline_protocols::{codec_of, families};
 
 const FLOOR: &str = "conformance/corpus-floor.tsv";
 const FLOOR_HEADER: &str = "check\tname\tholds";
-const BINARY: &str = "target/release/throughline";
 /// Names another binary, for a quick look with a debug build.
 const BINARY_VARIABLE: &str = "THROUGHLINE_BIN";
 /// Checks whose figures are held to the floor; `streams` must hold for every file.
@@ -32,6 +32,13 @@ pub(crate) fn run(raise: bool) -> Result<(), Failure> {
         .collect();
     if protocols.is_empty() {
         return Err("corpus: this build has no codec".to_owned());
+    }
+    let program = binary();
+    if !program.is_file() {
+        return Err(format!(
+            "corpus: {} is not there; build it with `cargo build --release -p throughline-cli`, or name another one in {BINARY_VARIABLE}",
+            program.display()
+        ));
     }
     let mut problems = held_to_floor(&figures(&protocols)?, raise)?;
     problems.extend(real_clients()?);
@@ -58,8 +65,9 @@ pub(crate) fn full() -> Result<(), Failure> {
 }
 
 /// The program under test.
-fn binary() -> String {
-    std::env::var(BINARY_VARIABLE).unwrap_or_else(|_| BINARY.to_owned())
+fn binary() -> PathBuf {
+    // Every program here runs in the root, so a relative path counts from there.
+    repo::root().join(std::env::var_os(BINARY_VARIABLE).map_or_else(|| repo::target().join("release/throughline"), PathBuf::from))
 }
 
 /// Runs the corpus checker and reads its figures.
@@ -68,7 +76,9 @@ fn figures(protocols: &[String]) -> Result<Figures, Failure> {
     let mut command = Command::new("python3");
     command
         .arg(script)
-        .args(["--bin", &binary(), "--check", CHECKS, "-v", "--corpus"])
+        .arg("--bin")
+        .arg(binary())
+        .args(["--check", CHECKS, "-v", "--corpus"])
         .arg(repo::shared().join("corpus/wire"));
     command.arg("--protocol").args(protocols).arg("--to").args(protocols);
     let output = command
@@ -84,10 +94,12 @@ fn figures(protocols: &[String]) -> Result<Figures, Failure> {
         ));
     }
     // Whoever wants to raise a figure needs the files that fail.
-    repo::write(&repo::root().join("target/corpus.txt"), &text)?;
+    let findings = repo::target().join("corpus.txt");
+    repo::write(&findings, &text)?;
     eprintln!(
-        "corpus: {} (all findings: target/corpus.txt)",
-        text.lines().last().unwrap_or_default()
+        "corpus: {} (all findings: {})",
+        text.lines().last().unwrap_or_default(),
+        findings.display()
     );
     Ok(found)
 }

@@ -23,7 +23,8 @@ Every decode and every projection returns a loss report:
 ## Features
 
 The closed list of words that `feature` may have, and what each protocol does with it:
-`yes` says it as it is, `in part` says it another way, `-` has no form for it. A route or `--capabilities` may override any of them.
+`yes` says it as it is, `in part` says it another way, `-` has no form for it. A route or `--capabilities` may override the features of
+intents (`generation.*`, `output.*`, `state.*`, `cache.*`, `metadata.*`, `model.*`, `tool.choice*`); the forms of items, parts and tools are the codec's own.
 
 ";
 

@@ -16,9 +16,10 @@ const USAGE: &str = "usage: cargo run -p xtask -- COMMAND
                       (--prune: take clauses that are shown now off the list)
   tidy                house rules
   docs [--check]      write docs/losses.md from the feature table (--check: fail when it is stale)
-  corpus [--raise]    acceptance scripts against target/release/throughline, held to conformance/corpus-floor.tsv
+  corpus [--raise]    acceptance scripts against the release binary, or the one that THROUGHLINE_BIN names, held to
+                      conformance/corpus-floor.tsv
                       (--raise: write better figures to the floor)
-  full                everything: tests, lints, docs, corpus";
+  full                everything but rustdoc and end-to-end tests: tidy, docs, clauses, tests, lints, release build, corpus";
 
 /// Why a command failed, for a person to read.
 type Failure = String;

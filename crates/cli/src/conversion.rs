@@ -8,6 +8,7 @@ use crate::protocol::Protocol;
 use crate::report::{ConversionReport, Output, ResourceEntry, UnifiedRecord, WireEvent};
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -129,6 +130,9 @@ impl Conversion {
     fn request(&self, body: &[u8]) -> Result<ConversionReport, CliError> {
         let mut decoded = self.from.codec.decode_request(body, &self.decode_context())?;
         for (pointer, strength) in &self.options.requirements {
+            if !names_something(body, pointer) {
+                return Err(CliError::usage("requirements: the payload has nothing at this pointer").at(pointer));
+            }
             requirement::set_by_wire_pointer(&mut decoded.unified, &self.from.family, pointer, *strength)?;
         }
         let projection = match &self.to {
@@ -212,6 +216,31 @@ impl Conversion {
     }
 }
 
+/// Whether a JSON Pointer (RFC 6901) names a value of the body. Values on the way are read as text, so that nothing is copied.
+fn names_something(body: &[u8], pointer: &str) -> bool {
+    let Ok(mut at) = serde_json::from_slice::<&RawValue>(body) else {
+        return false;
+    };
+    let mut tokens = pointer.split('/');
+    if tokens.next() != Some("") {
+        return false;
+    }
+    for token in tokens {
+        let inner = if at.get().starts_with('[') {
+            let elements: Vec<&RawValue> = serde_json::from_str(at.get()).unwrap_or_default();
+            token.parse().ok().and_then(|index: usize| elements.get(index).copied())
+        } else {
+            let members: BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_str(at.get()).unwrap_or_default();
+            members.get(token.replace("~1", "/").replace("~0", "~").as_str()).copied()
+        };
+        match inner {
+            Some(inner) => at = inner,
+            None => return false,
+        }
+    }
+    true
+}
+
 /// The context of a stand-alone decode with what the command line adds.
 pub fn decode_context(model: Option<&str>, dialect: Option<&str>) -> DecodeContext {
     DecodeContext {
@@ -285,4 +314,29 @@ fn report(
         report.loss = Some(loss);
     }
     report
+}
+
+#[cfg(test)]
+mod tests {
+    use super::names_something;
+
+    #[test]
+    fn a_pointer_names_something_or_nothing() {
+        let body = br#" {"seed": 1e999, "tools": [{"function": {"strict": null}}], "a/b": {"c~d": 0}} "#;
+        for there in ["", "/seed", "/tools/0", "/tools/0/function/strict", "/a~1b/c~0d"] {
+            assert!(names_something(body, there), "{there}");
+        }
+        for absent in [
+            "seed",
+            "/",
+            "/max_tokens",
+            "/tools/1",
+            "/tools/-",
+            "/tools/0/strict",
+            "/seed/x",
+            "/tools/0/function/strict/x",
+        ] {
+            assert!(!names_something(body, absent), "{absent}");
+        }
+    }
 }

@@ -50,3 +50,8 @@ pub use synthetic::SyntheticSealer;
 
 /// Model name of a payload that names none; it never goes upstream.
 pub const UNSPECIFIED_MODEL: &str = "unspecified";
+
+/// The examples of CONTRIBUTING.md, so that they stay true.
+#[cfg(doctest)]
+#[doc = include_str!("../../../CONTRIBUTING.md")]
+struct Contributing;

@@ -47,6 +47,18 @@ impl LossCollector {
         self.add(LossSeverity::Info, feature, path, reason);
     }
 
+    /// A marker of the journal that says something about the conversation and is no part of it: it loses nothing.
+    pub fn marker(&mut self, path: impl Into<String>, item: &UnifiedId) {
+        self.report.note(UnifiedLossEntry {
+            path: path.into(),
+            feature: Feature::RecordBookkeeping.as_str().to_owned(),
+            severity: LossSeverity::Info,
+            reason: "a marker of the journal; the model is not told of it".to_owned(),
+            source_item_id: Some(item.clone()),
+            target_capability: None,
+        });
+    }
+
     /// Something that they could notice.
     pub fn warning(&mut self, feature: Feature, path: impl Into<String>, reason: impl Into<String>) {
         self.add(LossSeverity::Warning, feature, path, reason);

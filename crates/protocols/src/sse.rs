@@ -4,6 +4,14 @@
 //! several data lines, one optional space after the colon. Invalid UTF-8 becomes U+FFFD. An event is bounded, so a provider
 //! cannot make it grow without end; work is linear in the input.
 
+use throughline_format::json::decode::DecodeCode;
+use throughline_format::{ErrorCategory, UnifiedError};
+
+/// Whether a text that cannot be decoded is broken as JSON, and not merely of another shape than expected.
+pub const fn is_broken(code: DecodeCode) -> bool {
+    matches!(code, DecodeCode::Json | DecodeCode::DuplicateKey | DecodeCode::TooDeep)
+}
+
 /// Largest event, in bytes of its data.
 pub const MAX_EVENT_BYTES: usize = 32 * 1024 * 1024;
 
@@ -20,6 +28,17 @@ pub struct SseEvent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventTooLarge;
 
+impl From<EventTooLarge> for UnifiedError {
+    /// The provider's fault, and not one of a request that is too large.
+    fn from(_: EventTooLarge) -> Self {
+        Self::new(
+            ErrorCategory::Server,
+            "event-too-large",
+            "the provider sent an event beyond the bound",
+        )
+    }
+}
+
 /// The parser.
 #[derive(Debug, Default)]
 pub struct SseParser {
@@ -29,6 +48,7 @@ pub struct SseParser {
     has_data: bool,
     after_cr: bool,
     began: bool,
+    is_broken: bool,
 }
 
 impl SseParser {
@@ -37,31 +57,33 @@ impl SseParser {
         Self::default()
     }
 
-    /// Takes the next bytes and returns the events that they complete.
-    ///
-    /// # Errors
-    /// [`EventTooLarge`]; the stream cannot go on.
-    pub fn push(&mut self, bytes: &[u8]) -> Result<Vec<SseEvent>, EventTooLarge> {
+    /// Takes the next bytes and returns the events that they complete. [`EventTooLarge`] is the last of them: the stream
+    /// cannot go on, and whatever follows is ignored. Where the bytes are cut does not matter to that either.
+    pub fn push(&mut self, bytes: &[u8]) -> Vec<Result<SseEvent, EventTooLarge>> {
         let mut events = Vec::new();
         let mut rest = bytes;
-        while !rest.is_empty() {
+        while !rest.is_empty() && !self.is_broken {
             if std::mem::take(&mut self.after_cr) && rest.first() == Some(&b'\n') {
                 rest = rest.get(1..).unwrap_or_default();
                 continue;
             }
-            let Some(end) = rest.iter().position(|b| matches!(b, b'\n' | b'\r')) else {
-                self.line.extend_from_slice(rest);
+            let end = rest.iter().position(|b| matches!(b, b'\n' | b'\r'));
+            let piece = rest.get(..end.unwrap_or(rest.len())).unwrap_or_default();
+            if self.data.len().saturating_add(self.line.len()).saturating_add(piece.len()) > MAX_EVENT_BYTES {
+                *self = Self {
+                    is_broken: true,
+                    ..Self::default()
+                };
+                events.push(Err(EventTooLarge));
                 break;
-            };
-            self.line.extend_from_slice(rest.get(..end).unwrap_or_default());
+            }
+            self.line.extend_from_slice(piece);
+            let Some(end) = end else { break };
             self.after_cr = rest.get(end) == Some(&b'\r');
             rest = rest.get(end + 1..).unwrap_or_default();
-            events.extend(self.end_line());
+            events.extend(self.end_line().map(Ok));
         }
-        if self.line.len() + self.data.len() > MAX_EVENT_BYTES {
-            return Err(EventTooLarge);
-        }
-        Ok(events)
+        events
     }
 
     /// Ends the stream. An event without its blank line is handed out too: providers do end streams so.
@@ -107,13 +129,13 @@ impl SseParser {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {
     use super::*;
 
     fn parse(bytes: &[u8], piece: usize) -> Vec<(Option<String>, String)> {
         let mut parser = SseParser::new();
-        let mut events: Vec<SseEvent> = bytes.chunks(piece).flat_map(|c| parser.push(c).unwrap()).collect();
+        let mut events: Vec<SseEvent> = bytes.chunks(piece).flat_map(|c| parser.push(c)).map(Result::unwrap).collect();
         events.extend(parser.finish());
         events.into_iter().map(|e| (e.event, e.data)).collect()
     }
@@ -137,6 +159,19 @@ mod tests {
                 let got: Vec<_> = got.iter().map(|(e, d)| (e.as_deref(), d.as_str())).collect();
                 assert_eq!(&got, expected, "{text:?} in pieces of {piece}");
             }
+        }
+    }
+    #[test]
+    fn an_event_beyond_the_bound_is_found_wherever_it_is_cut() {
+        let line = [b"data: ".as_slice(), &vec![b'x'; MAX_EVENT_BYTES / 2], b"\n"].concat();
+        let bytes = [b"data: before\n\n".as_slice(), &line, &line, b"\ndata: after\n\n"].concat();
+        for piece in [1 << 20, MAX_EVENT_BYTES / 2 + 3, usize::MAX] {
+            let mut parser = SseParser::new();
+            let events: Vec<_> = bytes.chunks(piece).flat_map(|c| parser.push(c)).collect();
+            assert_eq!(events.len(), 2, "in pieces of {piece}");
+            assert_eq!(events[0].as_ref().unwrap().data, "before");
+            assert_eq!(events[1], Err(EventTooLarge));
+            assert_eq!(parser.finish(), None);
         }
     }
 }

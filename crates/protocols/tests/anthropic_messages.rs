@@ -433,3 +433,87 @@ fn encoding_is_stable_by_prefix() {
         assert_eq!(short[..], long[..short.len()]);
     }
 }
+
+/// The same body for its owner, as the target gets it.
+fn resent(body: &Value) -> (Value, Encoded) {
+    let decoded = decode(body);
+    encode(&decoded.unified, &decoded.resources)
+}
+
+#[test]
+fn no_white_space_is_left_at_the_end_of_a_prefill() {
+    let text = |text: &str| json!({"type": "text", "text": text});
+    let thinking = json!({"type": "thinking", "thinking": "hm", "signature": "c2ln"});
+    let redacted = json!({"type": "redacted_thinking", "data": "ZGF0"});
+    let call = json!({"type": "tool_use", "id": "toolu_1", "name": "f", "input": {}});
+    let base = |messages: Value| json!({"model": "claude-test", "max_tokens": 2000, "messages": messages});
+    let assistant = |content: Value| json!({"role": "assistant", "content": content});
+
+    let said = assistant(json!([text("said"), text("\n"), text(" \u{1f}\n")]));
+    let (body, encoded) = resent(&base(json!([user("hi"), said, assistant(json!("\n"))])));
+    assert_eq!(listed(body)["messages"], json!([user("hi"), assistant(json!([text("said")]))]));
+    assert_eq!(features(&encoded).iter().filter(|f| **f == "part.text").count(), 3);
+
+    // Thinking that is not sent comes off first; what stood apart because of it is joined.
+    let mut request = base(json!([
+        user("hi"), assistant(json!([thinking])), user("more"), assistant(json!([call])),
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "r"}]},
+        assistant(json!([text("x"), text("\n"), redacted, thinking]))
+    ]));
+    request["thinking"] = json!({"type": "enabled", "budget_tokens": 1024});
+    let (body, _) = resent(&request);
+    assert_eq!(body["thinking"], Value::Null);
+    let messages = body["messages"].as_array().unwrap();
+    assert_eq!(
+        messages.iter().map(|m| m["role"].as_str().unwrap()).collect::<Vec<_>>(),
+        ["user", "assistant", "user", "assistant"]
+    );
+    assert_eq!(messages[0]["content"], json!([text("hi"), text("more")]));
+    assert_eq!(messages[3]["content"], json!([text("x")]));
+
+    // With thinking, what is left of a history must not become a prefill.
+    let unsigned = json!({"type": "thinking", "thinking": "hm", "signature": ""});
+    let mut request = base(json!([user("hi"), assistant(json!([thinking, text("x"), unsigned]))]));
+    request["thinking"] = json!({"type": "enabled", "budget_tokens": 1024});
+    assert_eq!(resent(&request).0["messages"][2]["role"], "user");
+}
+
+#[test]
+fn results_of_one_turn_stand_in_one_message() {
+    let call = |id: &str| json!({"type": "tool_use", "id": id, "name": "f", "input": {}});
+    let result = |id: &str, said: &str| json!({"type": "tool_result", "tool_use_id": id, "content": said});
+    let text = |text: &str| json!({"type": "text", "text": text});
+    let body = json!({"model": "claude-test", "max_tokens": 10, "messages": [
+        user("hi"), {"role": "assistant", "content": [call("a"), call("b"), call("a")]},
+        {"role": "user", "content": [result("a", "1"), text("said"), result("b", "2")], "mark": 1},
+        {"role": "user", "content": [result("a", "3"), text("more")], "mark": 2},
+        {"role": "user", "content": [text("last")]}]});
+    let (sent, _) = resent(&body);
+    let messages = sent["messages"].as_array().unwrap();
+    let renamed = messages[1]["content"][2]["id"].as_str().unwrap();
+    assert_eq!(messages.len(), 5);
+    assert_eq!(
+        messages[2]["content"],
+        json!([result("a", "1"), result("b", "2"), result(renamed, "3"), text("said")])
+    );
+    // What else the messages hold stays theirs.
+    assert_eq!((&messages[2]["mark"], &messages[3]["mark"]), (&json!(1), &json!(2)));
+    assert_eq!(
+        (&messages[3]["content"], &messages[4]["content"]),
+        (&json!([text("more")]), &json!([text("last")]))
+    );
+
+    let alone = json!({"model": "claude-test", "max_tokens": 10, "messages": [
+        user("hi"), {"role": "assistant", "content": [call("a"), call("b")]},
+        {"role": "user", "content": [result("a", "1")]}, {"role": "user", "content": [result("b", "2")], "mark": 2}]});
+    let (sent, encoded) = resent(&alone);
+    assert_eq!(sent["messages"][2]["content"], json!([result("a", "1"), result("b", "2")]));
+    assert_eq!(sent["messages"].as_array().unwrap().len(), 3);
+    assert!(
+        encoded
+            .loss
+            .entries
+            .iter()
+            .any(|e| e.reason.contains("its own fields are left out"))
+    );
+}

@@ -57,6 +57,33 @@ fn bad_usage_is_one_error_object_and_exit_2() {
 }
 
 #[test]
+fn a_requirement_points_to_something_in_the_body() {
+    let folder = Folder::new();
+    let body = r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"max_tokens":5,
+        "tools":[{"type":"function","function":{"name":"f","parameters":{},"strict":true}}]}"#;
+    for (pointer, exit) in [
+        ("/tools/0", 0),
+        ("/tools/0/function/strict", 0),
+        ("/max_tokens", 0),
+        // Inside a tool, but not in this one; and another name of a limit that is there.
+        ("/tools/0/strict", 2),
+        ("/tools/1", 2),
+        ("/max_completion_tokens", 2),
+    ] {
+        let requirements = folder.file("requirements.json", format!(r#"{{"{pointer}":"optional"}}"#));
+        let arguments = ["convert", "--kind", "request", "--from", CHAT, "--requirements", &requirements, "-"];
+        let run = throughline(&arguments, body);
+        assert_eq!(run.exit, exit, "{pointer}: {run:?}");
+        if exit == 2 {
+            assert_eq!(
+                (run.error()["code"].as_str(), run.error()["path"].as_str()),
+                (Some("invalid-request.usage"), Some(pointer))
+            );
+        }
+    }
+}
+
+#[test]
 fn help_and_version_are_answers() {
     for flag in ["--help", "--version"] {
         let run = throughline(&[flag], "");

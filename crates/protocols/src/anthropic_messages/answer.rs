@@ -308,8 +308,8 @@ impl Answer {
 
     /// The message ends well.
     pub(super) fn complete(&mut self) {
-        let open: Vec<u64> = self.open.keys().copied().collect();
-        for index in open {
+        // One block may end another one.
+        while let Some((&index, _)) = self.open.first_key_value() {
             self.warn("stream.block-left-open", "the message ended before its block; the block ends there");
             self.close(index);
         }

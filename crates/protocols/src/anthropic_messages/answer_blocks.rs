@@ -344,9 +344,18 @@ impl Answer {
         }
     }
 
-    /// A hosted call has its result.
+    /// A hosted call has its result: if its block was left open, its arguments end here.
     fn answered(&mut self, call_id: &str, failed: bool) {
         if let Some(item_id) = self.hosted_calls.remove(call_id) {
+            let is_its_block = |open: &Open| matches!(open, Open::Call { item_id: of, .. } if *of == item_id);
+            let left_open = self.open.iter().find(|(_, open)| is_its_block(open)).map(|(index, _)| *index);
+            if let Some(index) = left_open {
+                self.warn(
+                    "stream.block-left-open",
+                    "a call had its result before its block ended; the block ends there",
+                );
+                self.close(index);
+            }
             let to = if failed {
                 UnifiedToolLifecycle::OutputError
             } else {

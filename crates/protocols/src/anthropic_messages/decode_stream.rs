@@ -5,7 +5,7 @@ use super::errors;
 use super::wire::Event;
 use crate::codec::{Decoded, StreamDecoder};
 use crate::context::DecodeContext;
-use crate::sse::{SseEvent, SseParser};
+use crate::sse::{SseEvent, SseParser, is_broken};
 use crate::wire::peek_tag;
 use throughline_format::event::Heartbeat;
 use throughline_format::{ErrorCategory, EventBody, UnifiedError, UnifiedFinishReason};
@@ -36,6 +36,10 @@ impl Decoder {
             Ok(decoded) => self.apply(decoded, out),
             // An event that was cut: the end of the stream tells what became of it.
             Err(_) if torn => {}
+            Err(error) if !is_broken(error.code) && !tells_error(event) => {
+                self.answer
+                    .warn("stream.unreadable-event", "an event of another shape than its type has was ignored");
+            }
             Err(error) => {
                 let error = UnifiedError::new(
                     ErrorCategory::Server,
@@ -106,16 +110,22 @@ impl Decoder {
     }
 }
 
+/// Whether an event says that something went wrong, whatever else it holds.
+fn tells_error(event: &SseEvent) -> bool {
+    event.event.as_deref() == Some("error") || peek_tag(&event.data, "type").as_deref() == Some("error")
+}
+
 impl StreamDecoder for Decoder {
     fn push(&mut self, bytes: &[u8]) -> Decoded {
         let mut out = Decoded::default();
-        match self.parser.push(bytes) {
-            Ok(events) => events.iter().for_each(|event| self.event(event, false, &mut out)),
-            Err(_) if self.finished => {}
-            Err(_) => {
-                let error = UnifiedError::new(ErrorCategory::TooLarge, "event", "the provider sent an event beyond the bound");
-                self.fail(error, UnifiedFinishReason::Failed);
-                out.extend(self.answer.take());
+        for event in self.parser.push(bytes) {
+            match event {
+                Ok(event) => self.event(&event, false, &mut out),
+                Err(_) if self.finished => {}
+                Err(error) => {
+                    self.fail(error.into(), UnifiedFinishReason::Failed);
+                    out.extend(self.answer.take());
+                }
             }
         }
         out

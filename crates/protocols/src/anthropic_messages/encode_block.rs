@@ -93,7 +93,7 @@ impl<'a> BlockEncoder<'a> {
                 self.lost(LossSeverity::Info, Feature::PartRefusal, place, "sent as text");
                 Some(text(&inner.text))
             }
-            PartBody::Reasoning(_) => None,
+            PartBody::Reasoning(_) => self.refuse(Feature::ReasoningText, place),
             PartBody::Image(media) => self.image(media, place),
             PartBody::Document(media) => self.document(media, place),
             PartBody::File(media) => match &media.source {

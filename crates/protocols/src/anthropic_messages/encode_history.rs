@@ -332,7 +332,9 @@ fn item_atoms(
         | UnifiedItemBody::Reference(_) => {
             encoder.lost(Info, Feature::ConversationItem, place, "the target has no form for this item");
         }
-        UnifiedItemBody::ProviderSwitch(_) | UnifiedItemBody::Interruption(_) | UnifiedItemBody::Error(_) => {}
+        UnifiedItemBody::ProviderSwitch(_) | UnifiedItemBody::Interruption(_) | UnifiedItemBody::Error(_) => {
+            encoder.loss.marker(path, &item.id);
+        }
     }
 }
 

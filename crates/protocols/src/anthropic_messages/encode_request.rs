@@ -12,6 +12,7 @@ use crate::feature::Feature;
 use crate::side;
 use std::collections::BTreeSet;
 use throughline_format::cache::CacheMode;
+use throughline_format::item::Role;
 use throughline_format::resource::UnmappedEntry;
 use throughline_format::{Json, PartBody, UnifiedItem, UnifiedItemBody, UnifiedRequestV2};
 
@@ -62,11 +63,12 @@ pub(super) fn encode(request: &UnifiedRequestV2, context: &EncodeContext) -> Enc
     };
     let mut members = parameters.write(&turns, choice.as_ref());
     let thinking_on = parameters.thinking == Some(ThinkingKind::Enabled);
-    let refused = thinking_on && !native || super::capabilities::refuses_prefill(&model) || !can_prefill(context);
-    encode_turns::finish_prefill(&mut encoder, &mut turns, refused);
+    let refused =
+        thinking_on && !(native && ends_in_prefill(request)) || super::capabilities::refuses_prefill(&model) || !can_prefill(context);
     if thinking_dropped(request, thinking_on) {
-        drop_thinking(&mut encoder, &mut turns);
+        encode_turns::drop_thinking(&mut encoder, &mut turns);
     }
+    encode_turns::finish_prefill(&mut encoder, &mut turns, refused);
 
     // Another protocol's automatic caching needs no mark where the client set its own.
     let marked = request
@@ -278,21 +280,11 @@ fn thinking_dropped(request: &UnifiedRequestV2, on: bool) -> bool {
     !on && request.generation.reasoning.as_ref().is_some_and(|r| r.budget_tokens.is_some())
 }
 
-/// Takes thinking blocks out: without the switch the target may refuse them.
-fn drop_thinking(encoder: &mut BlockEncoder<'_>, turns: &mut Vec<Turn>) {
-    for turn in turns.iter_mut() {
-        turn.atoms.retain(|atom| {
-            if atom.kind == Kind::Thinking {
-                encoder.loss.add_for(
-                    throughline_format::LossSeverity::Info,
-                    Feature::ReasoningText,
-                    atom.path.clone(),
-                    "thinking is off for this request",
-                    Some(&atom.item),
-                );
-            }
-            atom.kind != Kind::Thinking
-        });
-    }
-    turns.retain(|turn| !turn.atoms.is_empty());
+/// Whether the history itself ends in words of the assistant, and not only what is left of it.
+fn ends_in_prefill(request: &UnifiedRequestV2) -> bool {
+    let said = |item: &UnifiedItem| match &item.body {
+        UnifiedItemBody::Message(message) => item.role == Some(Role::Assistant) && !message.parts.is_empty(),
+        _ => false,
+    };
+    request.conversation.items.last().is_some_and(said)
 }

@@ -102,6 +102,7 @@ fn push(turns: &mut Vec<Turn>, side: Side, atoms: Vec<Atom>) {
 fn pair(encoder: &mut BlockEncoder<'_>, exchanges: &mut [Exchange]) {
     let max_length = encoder.context.capabilities.knobs().max_tool_id_length;
     let mut used = BTreeSet::new();
+    let heads: Vec<_> = exchanges.iter_mut().map(take_head).collect();
     for index in 0..exchanges.len() {
         let calls: Vec<(usize, String)> = exchanges
             .get(index)
@@ -165,6 +166,8 @@ fn pair(encoder: &mut BlockEncoder<'_>, exchanges: &mut [Exchange]) {
                 );
             }
             result.json = kept::put(&result.json, "/tool_use_id", &json(&wire_id));
+            // All results of a turn stand in one message.
+            drop_border(encoder, &mut result);
             results.push((order, result));
         }
         results.sort_by_key(|(order, _)| *order);
@@ -173,7 +176,7 @@ fn pair(encoder: &mut BlockEncoder<'_>, exchanges: &mut [Exchange]) {
         exchange.user = results.into_iter().map(|(_, atom)| atom).collect();
         exchange.user.extend(rest);
     }
-    for exchange in exchanges {
+    for (exchange, head) in exchanges.iter_mut().zip(heads) {
         let paired = exchange.assistant.iter().filter(|a| call_of(a).is_some()).count();
         let mut user = Vec::new();
         for (n, atom) in std::mem::take(&mut exchange.user).into_iter().enumerate() {
@@ -184,6 +187,42 @@ fn pair(encoder: &mut BlockEncoder<'_>, exchanges: &mut [Exchange]) {
             }
         }
         exchange.user = user;
+        let Some(mut head) = head else { continue };
+        match exchange.user.first_mut() {
+            Some(first) if first.side == Side::User && first.apart.is_none() => first.apart = head.apart,
+            _ => drop_border(encoder, &mut head),
+        }
+    }
+}
+
+/// Fields of the user's first message after an assistant turn, with its first block; they stay with whatever comes to stand first.
+fn take_head(exchange: &mut Exchange) -> Option<Atom> {
+    let first = exchange.user.first_mut().filter(|a| a.side == Side::User && a.apart.is_some())?;
+    let head = first.clone();
+    first.apart = None;
+    Some(head)
+}
+
+/// A block leaves its message; the border before that message goes over to the block behind it.
+fn take_out(atoms: &mut Vec<Atom>, at: usize) -> Atom {
+    let mut atom = atoms.remove(at);
+    if let Some(next) = atoms.get_mut(at).filter(|next| next.side == atom.side && next.apart.is_none()) {
+        next.apart = atom.apart.take();
+    }
+    atom
+}
+
+/// A block begins no message of its own; fields of that message are lost.
+fn drop_border(encoder: &mut BlockEncoder<'_>, atom: &mut Atom) {
+    let fields = atom.apart.take().and_then(|f| f.decode::<super::wire::Members>().ok());
+    if fields.is_some_and(|f| !f.extra.is_empty()) {
+        encoder.loss.add_for(
+            Warning,
+            Feature::WireUnmapped,
+            atom.path.clone(),
+            "the message is joined to its neighbour, and its own fields are left out",
+            Some(&atom.item),
+        );
     }
 }
 
@@ -213,7 +252,7 @@ fn take_result(exchanges: &mut [Exchange], index: usize, call_id: &str) -> Optio
             .iter()
             .position(|a| matches!(&a.kind, Kind::Result(id, _) if id == call_id))
         {
-            let atom = exchange.user.remove(found);
+            let atom = take_out(&mut exchange.user, found);
             // Results of one turn keep their order; positions shift as others are taken, so the path decides.
             return Some(if at == index { (order_of(&atom), atom) } else { (LATE, atom) });
         }
@@ -259,6 +298,9 @@ fn orphan(encoder: &mut BlockEncoder<'_>, atom: Atom) -> Vec<Atom> {
     if let Some(last) = atoms.last_mut() {
         last.mark = atom.mark;
     }
+    if let Some(first) = atoms.first_mut() {
+        first.apart = atom.apart;
+    }
     atoms
 }
 
@@ -280,6 +322,8 @@ fn user_turns(encoder: &mut BlockEncoder<'_>, turns: &mut Vec<Turn>, mut atoms: 
                 "the target takes no system text at this place; it is said by the user",
             );
             atom.side = Side::User;
+            // The user's neighbouring messages are one, unless fields of their own keep them apart.
+            atom.apart.take_if(|fields| fields.as_str() == "{}");
         }
     }
     let system = atoms.split_off(atoms.iter().position(|a| a.side == Side::System).unwrap_or(atoms.len()));
@@ -322,26 +366,68 @@ pub(super) fn finish_prefill(encoder: &mut BlockEncoder<'_>, turns: &mut Vec<Tur
         turns.push(Turn { side: Side::User, atoms });
         return;
     }
-    if let Some(atom) = last.atoms.last_mut().filter(|a| a.kind == Kind::Text)
-        && let Ok(block) = atom.json.decode::<super::wire::TextBlock>()
-        && block.text.trim_end() != block.text
-    {
+    // What is left after a blank end was taken away may end blank too.
+    while let Some(last) = turns.last_mut().filter(|turn| turn.side == Side::Assistant) {
+        let Some(atom) = last.atoms.last_mut() else {
+            turns.pop();
+            continue;
+        };
+        let Some(block) = Some(&atom.json)
+            .filter(|_| atom.kind == Kind::Text)
+            .and_then(|json| json.decode::<super::wire::TextBlock>().ok())
+        else {
+            return;
+        };
+        let trimmed = block.text.trim_end_matches(is_blank);
+        if trimmed == block.text {
+            return;
+        }
         encoder.loss.add_for(
             Info,
             Feature::PartText,
-            path,
+            atom.path.clone(),
             "the end of a prefilled answer must not be white space",
             Some(&atom.item),
         );
-        let trimmed = block.text.trim_end();
-        if trimmed.is_empty() {
-            last.atoms.pop();
-        } else {
+        if !trimmed.is_empty() {
             atom.json = kept::put(&atom.json, "/text", &json(trimmed));
+            return;
         }
+        if atom.mark.is_some() {
+            encoder
+                .loss
+                .info(Feature::CacheBreakpoints, atom.path.clone(), "the marked part is not sent");
+        }
+        last.atoms.pop();
     }
-    if last.atoms.is_empty() {
-        turns.pop();
+}
+
+/// White space for the target, which counts the separators of ASCII among it.
+fn is_blank(c: char) -> bool {
+    c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c)
+}
+
+/// Takes thinking blocks out: without the switch the target may refuse them.
+pub(super) fn drop_thinking(encoder: &mut BlockEncoder<'_>, turns: &mut Vec<Turn>) {
+    for mut turn in std::mem::take(turns) {
+        let border = turn.atoms.first_mut().and_then(|a| a.apart.take());
+        turn.atoms.retain(|atom| {
+            if atom.kind == Kind::Thinking {
+                encoder.loss.add_for(
+                    Info,
+                    Feature::ReasoningText,
+                    atom.path.clone(),
+                    "thinking is off for this request",
+                    Some(&atom.item),
+                );
+            }
+            atom.kind != Kind::Thinking
+        });
+        if let Some(first) = turn.atoms.first_mut() {
+            first.apart = border;
+        }
+        // Where a whole turn went, its neighbours may be of one side.
+        push(turns, turn.side, turn.atoms);
     }
 }
 

@@ -22,6 +22,8 @@ pub(super) struct Call {
     pub is_done: bool,
     pub arguments: String,
     pub legacy: bool,
+    /// Its private content, which has one resource: the first one counts.
+    pub private: Option<Json>,
 }
 
 impl ChoiceState {
@@ -78,6 +80,7 @@ impl ChoiceState {
                     is_done: false,
                     arguments: String::new(),
                     legacy,
+                    private: None,
                 });
                 self.calls.len() - 1
             }
@@ -88,9 +91,23 @@ impl ChoiceState {
         if state.wire_id.is_empty() {
             state.wire_id = wire_id;
         }
+        let mut news = None;
+        match (call.extra_content, &state.private) {
+            (Some(content), None) => {
+                state.private = Some(content.clone());
+                news = Some(content);
+            }
+            (Some(content), Some(known)) if content != *known => {
+                answer.warn(
+                    "response.repeated-signature",
+                    "private content of a call came again and was left out",
+                );
+            }
+            _ => {}
+        }
         if !state.is_started && name.as_deref().is_some_and(|n| !n.is_empty()) {
-            self.start_call(answer, &mut state, name.unwrap_or_default(), call.extra_content.clone(), base, at);
-        } else if let Some(content) = call.extra_content.filter(|_| state.is_started && !state.is_done) {
+            self.start_call(answer, &mut state, name.unwrap_or_default(), base, at);
+        } else if let Some(content) = news.filter(|_| state.is_started) {
             let reference = linkage(answer, &state.item, &content, base, at);
             let ready = SignatureReady {
                 provider_data: reference,
@@ -118,22 +135,14 @@ impl ChoiceState {
         }
     }
 
-    pub(super) fn start_call(
-        &mut self,
-        answer: &mut AnswerDecoder,
-        state: &mut Call,
-        name: String,
-        extra_content: Option<Json>,
-        base: &str,
-        at: usize,
-    ) {
+    pub(super) fn start_call(&mut self, answer: &mut AnswerDecoder, state: &mut Call, name: String, base: &str, at: usize) {
         let id = self.next_id(answer);
         state.id = if state.wire_id.is_empty() {
             crate::call_id::wire(&format!("{id}/call"), super::CALL_ID_LENGTH).into_owned()
         } else {
             state.wire_id.clone()
         };
-        let private_linkage = extra_content.map(|content| linkage(answer, &id, &content, base, at));
+        let private_linkage = state.private.as_ref().map(|content| linkage(answer, &id, content, base, at));
         let mut references = if state.legacy {
             self.form(
                 answer,
@@ -186,7 +195,7 @@ impl ChoiceState {
                 continue;
             }
             if !call.is_started {
-                self.start_call(answer, call, String::new(), None, "", at);
+                self.start_call(answer, call, String::new(), "", at);
             }
             let input = if call.is_custom {
                 None
@@ -217,6 +226,7 @@ impl Default for Call {
             is_done: false,
             arguments: String::new(),
             legacy: false,
+            private: None,
         }
     }
 }

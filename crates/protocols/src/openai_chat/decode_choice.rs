@@ -20,8 +20,22 @@ use throughline_format::{
     UnifiedProviderDataRef, UnifiedResponseStatus,
 };
 
-/// Ordinals of the items of one candidate; no answer has more.
+/// Candidates of one answer; an index beyond is no index. The API itself allows 128.
+pub(super) const CANDIDATES: Count = 1_024;
+
+/// Ordinals in a row that a candidate has for its first items.
 const ITEMS_PER_CANDIDATE: Count = 10_000;
+
+/// Ordinal of item `number` of a candidate: no two items of an answer share one, however many there are.
+///
+/// The first items of a candidate are numbered in its own row of [`ITEMS_PER_CANDIDATE`]; those beyond take turns behind all rows.
+const fn ordinal(candidate: Count, number: Count) -> Count {
+    match number.checked_sub(ITEMS_PER_CANDIDATE) {
+        None => candidate * ITEMS_PER_CANDIDATE + number,
+        // Saturation is beyond what fits into memory.
+        Some(beyond) => (CANDIDATES * ITEMS_PER_CANDIDATE + candidate).saturating_add(beyond.saturating_mul(CANDIDATES)),
+    }
+}
 
 /// The open reasoning item.
 pub(super) struct OpenReasoning {
@@ -252,7 +266,7 @@ impl ChoiceState {
     }
 
     pub(super) fn next_id(&self, answer: &AnswerDecoder) -> UnifiedId {
-        answer.context.item_id(self.index * ITEMS_PER_CANDIDATE + self.items.len() as Count)
+        answer.context.item_id(ordinal(self.index, self.items.len() as Count))
     }
 
     pub(super) fn complete(&self, answer: &mut AnswerDecoder, item: &UnifiedId) {
@@ -433,4 +447,19 @@ fn tokens(list: Vec<wire::TokenLogprob>) -> Vec<UnifiedTokenLogprob> {
             top: t.top_logprobs.map(|l| l.into_iter().map(top).collect()),
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CANDIDATES, ITEMS_PER_CANDIDATE, ordinal};
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn no_two_items_share_an_ordinal() {
+        let numbers = || (0..3).chain(ITEMS_PER_CANDIDATE - 2..ITEMS_PER_CANDIDATE + 50);
+        let all: BTreeSet<_> = (0..CANDIDATES).flat_map(|c| numbers().map(move |n| ordinal(c, n))).collect();
+        assert_eq!(all.len() as u64, CANDIDATES * numbers().count() as u64);
+        assert_eq!((ordinal(0, 7), ordinal(1, 7)), (7, 10_007), "short answers keep their numbers");
+        assert_eq!(ordinal(CANDIDATES - 1, u64::MAX), u64::MAX, "no overflow");
+    }
 }

@@ -3,13 +3,13 @@
 //! One choice has at most one open reasoning item and one open message item; calls are open until the next one begins.
 //! Choices interleave; each one numbers its items on its own, so that IDs do not depend on how they interleave.
 
-use super::decode_choice::ChoiceState;
+use super::decode_choice::{CANDIDATES, ChoiceState};
 use super::private::{Form, Leftovers, UNMAPPED};
 use super::{errors, profile, usage, wire};
 use crate::codec::{Decoded, StreamDecoder};
 use crate::context::DecodeContext;
 use crate::feature::Feature;
-use crate::sse::{SseEvent, SseParser};
+use crate::sse::{SseEvent, SseParser, is_broken};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use throughline_format::event::{EventBody, LossUpdate, ResponseMetadata, ResponseStarted, UsageUpdate, Warning};
@@ -39,6 +39,8 @@ pub(super) struct AnswerDecoder {
     tier: Option<String>,
     usage: Option<UnifiedUsage>,
     choices: BTreeMap<Count, ChoiceState>,
+    /// A choice came that could not be taken.
+    choices_left_out: bool,
 }
 
 impl AnswerDecoder {
@@ -55,6 +57,7 @@ impl AnswerDecoder {
             tier: None,
             usage: None,
             choices: BTreeMap::new(),
+            choices_left_out: false,
         }
     }
 
@@ -149,6 +152,15 @@ impl AnswerDecoder {
         }
         for (position, choice) in choices.into_iter().enumerate() {
             let index = choice.index.unwrap_or(position as Count);
+            if index >= CANDIDATES {
+                self.choices_left_out = true;
+                self.warn(
+                    "response.choice-index",
+                    "a choice whose index is beyond every answer's was left out",
+                );
+                self.lose(format!("/choices/{position}"), "a choice with an impossible index is left out");
+                continue;
+            }
             let mut state = self.choices.remove(&index).unwrap_or_else(|| ChoiceState::new(index));
             state.take(self, choice, position);
             self.choices.insert(index, state);
@@ -217,6 +229,15 @@ impl AnswerDecoder {
     /// The stream said that it is complete.
     pub(super) fn end(&mut self) {
         if self.finished {
+            return;
+        }
+        if self.choices.is_empty() && self.choices_left_out {
+            // Not an empty answer: there was one, and it could not be read.
+            self.broken(UnifiedError::new(
+                ErrorCategory::Server,
+                "malformed-answer",
+                "the provider's answer holds no choice that can be read",
+            ));
             return;
         }
         self.begin();
@@ -326,23 +347,30 @@ impl AnswerDecoder {
             self.end();
             return;
         }
-        match serde_json::from_str::<wire::Answer>(data) {
+        let says_error = event.event.as_deref() == Some("error");
+        match throughline_format::json::decode_str::<wire::Answer>(data) {
             Ok(mut answer) => {
-                if event.event.as_deref() == Some("error") && answer.error.is_none() && answer.choices.is_none() {
+                if says_error && answer.error.is_none() && answer.choices.is_none() {
                     answer.error = Json::from_text(data.to_owned()).ok();
                 }
                 self.answer(answer);
             }
-            Err(error) if error.is_data() => self.warn("stream.unreadable-chunk", "a chunk of another shape was left out"),
-            Err(_) => {
-                self.begin();
-                let error = UnifiedError::new(
-                    ErrorCategory::Server,
-                    "malformed-stream",
-                    "the stream holds something that is not JSON",
-                );
-                self.fail(error, UnifiedResponseStatus::finished(UnifiedFinishReason::Failed, None));
+            Err(error) if !is_broken(error.code) && !says_error => {
+                self.warn("stream.unreadable-chunk", "a chunk of another shape was left out");
             }
+            Err(_) => self.broken(UnifiedError::new(
+                ErrorCategory::Server,
+                "malformed-stream",
+                "the stream holds something that cannot be read",
+            )),
+        }
+    }
+
+    /// The provider broke its own protocol.
+    fn broken(&mut self, error: UnifiedError) {
+        if !self.finished {
+            self.begin();
+            self.fail(error, UnifiedResponseStatus::finished(UnifiedFinishReason::Failed, None));
         }
     }
 }
@@ -376,15 +404,11 @@ impl ChatStreamDecoder {
 
 impl StreamDecoder for ChatStreamDecoder {
     fn push(&mut self, bytes: &[u8]) -> Decoded {
-        match self.parser.push(bytes) {
-            Ok(events) => events.iter().for_each(|event| self.answer.event(event)),
-            Err(_) if !self.answer.finished => {
-                self.answer.begin();
-                let error = UnifiedError::new(ErrorCategory::TooLarge, "event", "an event of the stream is too large");
-                self.answer
-                    .fail(error, UnifiedResponseStatus::finished(UnifiedFinishReason::Failed, None));
+        for event in self.parser.push(bytes) {
+            match event {
+                Ok(event) => self.answer.event(&event),
+                Err(error) => self.answer.broken(error.into()),
             }
-            Err(_) => {}
         }
         self.answer.take()
     }

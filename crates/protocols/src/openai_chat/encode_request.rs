@@ -385,6 +385,13 @@ impl<'a> RequestEncoder<'a> {
     /// Items that have no form here.
     pub(super) fn foreign(&mut self, index: usize) {
         let Some(item) = self.items().get(index) else { return };
+        if matches!(
+            item.body,
+            UnifiedItemBody::ProviderSwitch(_) | UnifiedItemBody::Interruption(_) | UnifiedItemBody::Error(_)
+        ) {
+            self.loss.marker(Self::path(index), &item.id);
+            return;
+        }
         let (severity, feature, reason) = match &item.body {
             UnifiedItemBody::ServerToolCall(_)
             | UnifiedItemBody::ServerToolResult(_)

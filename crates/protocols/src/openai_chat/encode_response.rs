@@ -382,7 +382,7 @@ pub(super) fn url_citation(annotation: &UnifiedTextAnnotation, offset: Count, te
     let span = citation.spans.iter().flatten().find(|s| s.of == SpanOf::Answer);
     let (start, end) = span.map_or((0, text.chars().count() as Count), |s| (s.start, s.end));
     Some(
-        json!({"type": "url_citation", "url_citation": {"url": url, "title": citation.source.title.clone().unwrap_or_default(), "start_index": start + offset, "end_index": end + offset}}),
+        json!({"type": "url_citation", "url_citation": {"url": url, "title": citation.source.title.clone().unwrap_or_default(), "start_index": start.saturating_add(offset), "end_index": end.saturating_add(offset)}}),
     )
 }
 
