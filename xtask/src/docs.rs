@@ -1,10 +1,11 @@
-//! Generated documentation: docs/losses.md from the feature table and the capability tables.
+//! Generated documentation: docs/losses.md from the feature table and the capability tables, docs/format.md from the types.
 
 use crate::{Failure, repo};
 use std::fmt::Write as _;
 use throughline_protocols::{Feature, Support, codec_of, families};
 
 const LOSSES: &str = "docs/losses.md";
+const FORMAT: &str = "docs/format.md";
 
 const HEAD: &str = "# Losses
 
@@ -29,16 +30,15 @@ The closed list of words that `feature` may have, and what each protocol does wi
 
 /// Writes the generated files, or checks that they are fresh.
 pub(crate) fn run(check: bool) -> Result<(), Failure> {
-    let path = repo::root().join(LOSSES);
-    let text = losses();
-    if !check {
-        return repo::write(&path, &text);
+    for (name, text) in [(LOSSES, losses()), (FORMAT, throughline_format::schema::page())] {
+        let path = repo::root().join(name);
+        if !check {
+            repo::write(&path, &text)?;
+        } else if repo::read(&path)? != text {
+            return Err(format!("{name} is stale: run `cargo run -p xtask -- docs`"));
+        }
     }
-    if repo::read(&path)? == text {
-        Ok(())
-    } else {
-        Err(format!("{LOSSES} is stale: run `cargo run -p xtask -- docs`"))
-    }
+    Ok(())
 }
 
 fn losses() -> String {

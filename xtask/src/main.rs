@@ -1,11 +1,12 @@
 //! Checks and generators of this repository: `cargo run -p xtask -- COMMAND`.
 //!
-//! Where to start reading: [`clauses`], [`tidy`], [`docs`], [`corpus`]; [`repo`] finds files.
+//! Where to start reading: [`clauses`], [`tidy`], [`docs`], [`schema`], [`corpus`]; [`repo`] finds files.
 
 mod clauses;
 mod corpus;
 mod docs;
 mod repo;
+mod schema;
 mod tidy;
 
 use std::process::ExitCode;
@@ -15,7 +16,9 @@ const USAGE: &str = "usage: cargo run -p xtask -- COMMAND
   clauses [--prune]   which test shows which clause; fails on a clause that is neither shown nor listed as open
                       (--prune: take clauses that are shown now off the list)
   tidy                house rules
-  docs [--check]      write docs/losses.md from the feature table (--check: fail when it is stale)
+  docs [--check]      write docs/losses.md from the feature table and docs/format.md from the types
+                      (--check: fail when one is stale)
+  schema [--check]    write schema/unified-v2.schema.json and .d.ts from the types (--check: fail when one is stale)
   corpus [--raise]    acceptance scripts against target/release/throughline, held to conformance/corpus-floor.tsv
                       (--raise: write better figures to the floor)
   full                everything: tests, lints, docs, corpus";
@@ -32,6 +35,8 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::run(),
         ["docs"] => docs::run(false),
         ["docs", "--check"] => docs::run(true),
+        ["schema"] => schema::run(false),
+        ["schema", "--check"] => schema::run(true),
         ["corpus"] => corpus::run(false),
         ["corpus", "--raise"] => corpus::run(true),
         ["full"] => corpus::full(),

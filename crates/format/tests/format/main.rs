@@ -10,6 +10,7 @@ mod fold_refusals;
 mod ids;
 mod json_text;
 mod round_trip;
+mod shapes;
 mod support;
 mod tables;
 mod vectors;
