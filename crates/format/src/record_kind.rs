@@ -8,7 +8,6 @@ use crate::{
 
 /// A record that may stand alone in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
 pub enum RecordKind {
     /// [`UnifiedRequestV2`].
     Request,

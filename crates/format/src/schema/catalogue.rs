@@ -30,7 +30,7 @@ pub(super) fn collect() -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::new();
     let mut places: BTreeMap<String, usize> = BTreeMap::new();
     // Shapes still to be looked at, the next one last.
-    let mut todo: Vec<(Shape, Usage)> = super::roots().map(|(_, shape)| (shape(), Usage::Value)).collect();
+    let mut todo: Vec<(Shape, Usage)> = super::roots().map(|shape| (shape(), Usage::Value)).collect();
     todo.reverse();
     while let Some((shape, usage)) = todo.pop() {
         let mut inner = Vec::new();
@@ -83,7 +83,7 @@ mod tests {
     /// Two types of one name would share one definition.
     #[test]
     fn names_are_unique() {
-        let mut todo: Vec<Shape> = super::super::roots().map(|(_, shape)| shape()).collect();
+        let mut todo: Vec<Shape> = super::super::roots().map(|shape| shape()).collect();
         let mut seen: BTreeMap<String, String> = BTreeMap::new();
         while let Some(shape) = todo.pop() {
             let text = match shape {

@@ -4,7 +4,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// Members of a schema that say nothing about what it takes.
-const SILENT: [&str; 5] = ["description", "$anchor", "$id", "title", "$comment"];
+const SILENT: [&str; 3] = ["description", "$id", "title"];
 
 /// Every change from `old` to `new` that is not an addition, each with its JSON Pointer into the old schema.
 ///

@@ -3,15 +3,16 @@
 //! Objects are closed: a record by `additionalProperties`, a kind of a union with common members by
 //! `unevaluatedProperties`. Only maps whose keys are data, and opaque JSON, are open.
 
+use super::ALIASES;
 use super::catalogue::{Entry, Usage, collect, label};
-use super::{ALIASES, roots};
 use crate::MAX_SAFE_INTEGER;
 use crate::profile::SchemaVersion;
+use crate::record_kind::RecordKind;
 use crate::shape::{Member, RecordShape, Scalar, Shape, UnionShape, WordsShape};
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 
-/// The bundle. Every root has its short name as `$anchor`, so that `urn:throughline:unified:2.0#item` is an item.
+/// The bundle: a definition for each type, and as a whole any of the records that stand alone.
 pub fn json_schema() -> Value {
     let mut definitions = Map::new();
     for Entry { label, shape, usage } in collect() {
@@ -39,14 +40,10 @@ pub fn json_schema() -> Value {
     for (name, target, doc) in ALIASES {
         definitions.insert(name.to_owned(), described(reference(target), doc));
     }
-    let mut any_of = Vec::new();
-    for (name, shape) in roots() {
-        let label = label(&shape());
-        any_of.push(reference(&label));
-        if let Some(Value::Object(definition)) = definitions.get_mut(&label) {
-            definition.insert("$anchor".to_owned(), Value::from(name));
-        }
-    }
+    let any_of: Vec<Value> = RecordKind::ALL
+        .into_iter()
+        .map(|kind| json!({"title": kind.name(), "$ref": pointer(&label(&kind.shape_of()()))}))
+        .collect();
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": format!("urn:throughline:unified:{}", SchemaVersion::TEXT),
@@ -180,7 +177,11 @@ fn of_words(words: &WordsShape) -> Value {
 }
 
 fn reference(label: &str) -> Value {
-    json!({"$ref": format!("#/$defs/{label}")})
+    json!({"$ref": pointer(label)})
+}
+
+fn pointer(label: &str) -> String {
+    format!("#/$defs/{label}")
 }
 
 /// Puts a description first.

@@ -21,16 +21,10 @@ use crate::record_kind::RecordKind;
 use crate::resource::UnmappedPayload;
 use crate::shape::{ShapeOf, Shaped};
 
-/// Where the collection of types begins: a short name and the type.
-///
-/// The records that stand alone come first, then types that other programs meet outside of them.
-pub(crate) fn roots() -> impl Iterator<Item = (&'static str, ShapeOf)> {
-    let more: [(&'static str, ShapeOf); 3] = [
-        ("part", UnifiedContentPart::shape),
-        ("lease", UnifiedLease::shape),
-        ("unmapped", UnmappedPayload::shape),
-    ];
-    RecordKind::ALL.into_iter().map(|kind| (kind.name(), kind.shape_of())).chain(more)
+/// Where the collection of types begins: the records that stand alone, then types that other programs meet outside of them.
+pub(crate) fn roots() -> impl Iterator<Item = ShapeOf> {
+    let more: [ShapeOf; 3] = [UnifiedContentPart::shape, UnifiedLease::shape, UnmappedPayload::shape];
+    RecordKind::ALL.into_iter().map(RecordKind::shape_of).chain(more)
 }
 
 /// The JSON Schema bundle as text.
