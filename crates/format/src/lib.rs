@@ -12,9 +12,11 @@
 
 #![forbid(unsafe_code)]
 
+pub mod annotation;
 pub mod cache;
 pub mod canonical;
 pub mod citation;
+pub mod compaction;
 pub mod conversation;
 pub mod error;
 pub mod event;
@@ -31,6 +33,7 @@ pub mod media;
 pub mod metadata;
 pub mod operation;
 pub mod part;
+pub mod portability;
 pub mod profile;
 pub mod provenance;
 mod record_kind;
@@ -38,13 +41,16 @@ pub mod request;
 pub mod resource;
 pub mod result;
 pub mod schema;
+pub mod secrets;
 mod sha256;
 pub mod shape;
 pub mod status;
 mod time;
 pub mod tool;
+pub mod transitions;
 pub mod transport;
 pub mod usage;
+pub mod validate;
 
 pub use canonical::{content_fingerprint, fingerprint};
 pub use conversation::{UnifiedArtifact, UnifiedBranch, UnifiedConversation, UnifiedConversationInput, UnifiedLease, UnifiedPortabilityDecision};

@@ -14,12 +14,11 @@ use throughline_format::{
 /// The sample with the value at `pointer` replaced, or taken away for `None`.
 fn changed(sample: &Value, pointer: &str, value: Option<Value>) -> Value {
     let mut out = sample.clone();
-    match value {
-        Some(value) => *out.pointer_mut(pointer).unwrap() = value,
-        None => {
-            let (parent, token) = split(pointer);
-            out.pointer_mut(parent).unwrap().as_object_mut().unwrap().shift_remove(token).unwrap();
-        }
+    if let Some(value) = value {
+        *out.pointer_mut(pointer).unwrap() = value;
+    } else {
+        let (parent, token) = split(pointer);
+        out.pointer_mut(parent).unwrap().as_object_mut().unwrap().shift_remove(token).unwrap();
     }
     out
 }
@@ -197,7 +196,8 @@ fn the_discriminator_may_stand_anywhere() {
 #[test]
 fn every_root_names_the_version_that_it_refuses() {
     throughline_format::clause!("VER-01");
-    let roots: [(&str, Value, fn(&str) -> Option<DecodeError>); 5] = [
+    type Refusal = fn(&str) -> Option<DecodeError>;
+    let roots: [(&str, Value, Refusal); 5] = [
         ("request", records::request(), |t| decode_str::<UnifiedRequestV2>(t).err()),
         ("result", records::result(), |t| decode_str::<UnifiedResultV2>(t).err()),
         ("event", events()[0].clone(), |t| decode_str::<UnifiedEventV2>(t).err()),

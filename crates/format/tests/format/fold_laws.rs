@@ -45,8 +45,12 @@ proptest! {
         let _ = fold.result();
         // Going on from a copy, as a restart does, and with what was folded already sent again.
         let mut resumed = fold.clone();
-        b.iter().for_each(|event| fold.push(event).unwrap());
-        log.iter().for_each(|event| resumed.push(event).unwrap());
+        for event in b {
+            fold.push(event).unwrap();
+        }
+        for event in &log {
+            resumed.push(event).unwrap();
+        }
         prop_assert_eq!(fold.result(), result_of(&log));
         prop_assert_eq!(resumed.result(), result_of(&log));
         prop_assert_eq!(seen(&fold), seen(&resumed));

@@ -149,7 +149,9 @@ fn shapes() -> Vec<BTreeSet<String>> {
         }
     }
     let mut out = Vec::new();
-    samples().iter().for_each(|s| walk(&s.value, &mut out));
+    for sample in &samples() {
+        walk(&sample.value, &mut out);
+    }
     out
 }
 
@@ -367,9 +369,15 @@ fn common_members_and_those_of_a_kind_never_share_a_name() {
         let members: Vec<String> = value.as_object().unwrap().keys().filter(|k| base.contains(*k)).cloned().collect();
         assert_eq!(members.len(), base.len(), "{value}");
     };
-    items().iter().for_each(|v| base_of(v, fields_of::<throughline_format::UnifiedItemBase>()));
-    parts().iter().for_each(|v| base_of(v, fields_of::<throughline_format::part::UnifiedPartBase>()));
-    events().iter().for_each(|v| base_of(v, fields_of::<throughline_format::event::UnifiedEventBase>()));
+    for item in &items() {
+        base_of(item, fields_of::<throughline_format::UnifiedItemBase>());
+    }
+    for part in &parts() {
+        base_of(part, fields_of::<throughline_format::part::UnifiedPartBase>());
+    }
+    for event in &events() {
+        base_of(event, fields_of::<throughline_format::event::UnifiedEventBase>());
+    }
     let records: std::collections::BTreeMap<_, _> = all_records().into_iter().collect();
     let apart = |base: &str, kinds: &[&str]| {
         for kind in kinds {

@@ -185,7 +185,9 @@ fn item_events(item_id: &str, plan: &Plan, finished: bool) -> Vec<Value> {
 
 /// Merges the event lists in a given order, each list kept in its own.
 fn interleave(mut lists: Vec<Vec<Value>>, order: &[usize]) -> Vec<Value> {
-    lists.iter_mut().for_each(|l| l.reverse());
+    for list in &mut lists {
+        list.reverse();
+    }
     let mut out = Vec::new();
     let mut picks = order.iter().cycle();
     while lists.iter().any(|l| !l.is_empty()) {
@@ -208,7 +210,9 @@ pub(crate) fn logs() -> impl Strategy<Value = Vec<UnifiedEventV2>> {
             .map(|(i, (plan, candidate, finished))| {
                 let mut list = item_events(&format!("op.i{i}"), plan, *finished || !torn);
                 if *candidate > 0 {
-                    list.iter_mut().for_each(|event| event["candidate"] = json!(candidate));
+                    for event in &mut list {
+                        event["candidate"] = json!(candidate);
+                    }
                 }
                 list
             })
