@@ -5,7 +5,7 @@ use super::parts::{self, Known};
 use super::path::Walk;
 use super::shared::Ids;
 use crate::UnifiedId;
-use crate::conversation::{Completeness, UnifiedConversationInput};
+use crate::conversation::{Completeness, UnifiedConversation, UnifiedConversationInput};
 use crate::item::{ItemStatus, UnifiedItem};
 use crate::resource::ResourceType;
 use crate::validate::{Check, Pending, Rule};
@@ -52,6 +52,28 @@ pub(super) fn check<'a>(
     });
     completeness(check, input);
     continuations(check, input);
+}
+
+/// A conversation as a record, which is the place of `check`.
+pub(super) fn record(check: &mut Check, conversation: &UnifiedConversation) {
+    for (member, id) in [
+        ("conversationId", &conversation.conversation_id),
+        ("defaultBranchId", &conversation.default_branch_id),
+    ] {
+        check.require(!id.is_pending(), member, Rule::PendingId, "a conversation has an ID of its own");
+    }
+    let ordered = conversation.created_at <= conversation.last_updated_at;
+    check.require(ordered, "lastUpdatedAt", Rule::OperationTimes, "it comes before createdAt");
+    check.require(
+        !conversation.principal_ref.is_empty(),
+        "principalRef",
+        Rule::Bound,
+        "a conversation belongs to somebody",
+    );
+    check.secret_free("principalRef", &conversation.principal_ref);
+    if let Some(found) = &conversation.metadata {
+        check.inside("metadata", |check| super::request::metadata(check, found));
+    }
 }
 
 /// IDs of the parts of an item.
@@ -155,7 +177,7 @@ pub(super) fn parent(check: &mut Check, item: &UnifiedItem, before: Option<&Unif
 }
 
 /// Without a conversation of the record, the items still belong to one.
-fn one_conversation(check: &mut Check, items: &[UnifiedItem]) {
+pub(super) fn one_conversation(check: &mut Check, items: &[UnifiedItem]) {
     let mut first = None;
     for (index, item) in items.iter().enumerate().filter(|(_, i)| !i.conversation_id.is_pending()) {
         let expected = *first.get_or_insert(&item.conversation_id);
@@ -171,7 +193,7 @@ fn one_conversation(check: &mut Check, items: &[UnifiedItem]) {
 }
 
 /// A path goes through its branches one after the other; it ends on the branch of the record.
-fn branch_path(check: &mut Check, items: &[UnifiedItem], branch: Option<&UnifiedId>) {
+pub(super) fn branch_path(check: &mut Check, items: &[UnifiedItem], branch: Option<&UnifiedId>) {
     let (mut left, mut current): (HashSet<&UnifiedId>, Option<&UnifiedId>) = (HashSet::new(), None);
     for (index, item) in items.iter().enumerate().filter(|(_, i)| !i.branch_id.is_pending()) {
         if current == Some(&item.branch_id) {

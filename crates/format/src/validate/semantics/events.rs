@@ -249,15 +249,9 @@ pub(super) fn log(check: &mut Check, log: &[UnifiedEventV2], extent: Extent, pen
         sound: true,
     };
     for (index, event) in log.iter().enumerate() {
-        let next = log
-            .get(index + 1..)
-            .unwrap_or_default()
-            .iter()
-            .find(|e| !is_heartbeat(e))
-            .map(|e| e.sequence);
         check.element(index, |check| {
             one(check, event, pending);
-            log_so_far.push(check, event, next);
+            log_so_far.push(check, event, log.get(index + 1..).unwrap_or_default());
         });
     }
     match (log_so_far.end, extent) {
@@ -291,8 +285,8 @@ struct Log<'a> {
 }
 
 impl<'a> Log<'a> {
-    /// The next event; `next` is the number of the one after it.
-    fn push(&mut self, check: &mut Check, event: &'a UnifiedEventV2, next: Option<Count>) {
+    /// The next event, and those after it.
+    fn push(&mut self, check: &mut Check, event: &'a UnifiedEventV2, rest: &[UnifiedEventV2]) {
         let (sequence, last) = (event.sequence, self.last);
         if is_heartbeat(event) {
             check.require(
@@ -319,7 +313,8 @@ impl<'a> Log<'a> {
         } else {
             check.broken_at("sequence", Rule::EventOrder, format_args!("expected {expected}"));
             // A gap is told once, and so is one number that is wrong by itself.
-            let is_gap = sequence > expected && next.is_none_or(|n| n > sequence);
+            let next = || rest.iter().find(|e| !is_heartbeat(e)).map(|e| e.sequence);
+            let is_gap = sequence > expected && next().is_none_or(|n| n > sequence);
             self.last = if is_gap { sequence } else { expected };
         }
         self.ending(check, event);

@@ -4,7 +4,6 @@ use super::conversation::{parent, part_ids};
 use super::items::{self, Around};
 use super::parts::Known;
 use super::path::{Undo, Walk};
-use super::request::metadata;
 use super::revisions;
 use super::shared::Ids;
 use crate::canonical::{self, CanonicalError};
@@ -66,22 +65,11 @@ pub(super) fn check(check: &mut Check, export: &UnifiedExportV2) {
 }
 
 fn conversation(check: &mut Check, export: &UnifiedExportV2) {
-    let conversation = &export.conversation;
     check.inside("conversation", |check| {
-        check.require(
-            !conversation.conversation_id.is_pending(),
-            "conversationId",
-            Rule::PendingId,
-            "a conversation has an ID of its own",
-        );
-        let known = export.branches.iter().any(|b| b.branch_id == conversation.default_branch_id);
+        super::conversation::record(check, &export.conversation);
+        let default = &export.conversation.default_branch_id;
+        let known = export.branches.iter().any(|b| b.branch_id == *default);
         check.require(known, "defaultBranchId", Rule::UnknownReference, "no branch has this ID");
-        let ordered = conversation.created_at <= conversation.last_updated_at;
-        check.require(ordered, "lastUpdatedAt", Rule::OperationTimes, "it comes before createdAt");
-        check.secret_free("principalRef", &conversation.principal_ref);
-        if let Some(found) = &conversation.metadata {
-            check.inside("metadata", |check| metadata(check, found));
-        }
     });
 }
 

@@ -1,6 +1,7 @@
 //! Items, each for itself; what they are to each other stands in [`super::path`].
 
 use super::parts::{self, Allowed, Known};
+use super::path::Walk;
 use super::shared;
 use crate::item::{
     CompactionSummaryItem, ComputerActionItem, ItemStatus, MessageItem, ReferenceTarget, Role, ToolCallItem, UnifiedItem, UnifiedItemBase,
@@ -99,6 +100,27 @@ pub(super) fn one(check: &mut Check, item: &UnifiedItem, around: &Around<'_>) {
         }
         UnifiedItemBody::Error(error) => shared::error(check, "error", &error.error),
     }
+}
+
+/// The rules of a page of items, which is the place of `check`.
+pub(super) fn page(check: &mut Check, list: &[UnifiedItem], around: &Around<'_>) {
+    let (mut ids, mut part_ids) = (shared::Ids::of("item"), shared::Ids::of("part"));
+    let mut walk = Walk::new(false, false);
+    for (index, item) in list.iter().enumerate() {
+        check.element(index, |check| {
+            ids.add(check, "id", &item.id);
+            super::conversation::part_ids(check, item, &mut part_ids);
+            one(check, item, around);
+            if let Some(before) = walk.last() {
+                let rises = item.sequence > before.sequence;
+                check.require(rises, "sequence", Rule::Sequence, "sequences rise along the path");
+                super::conversation::parent(check, item, Some(before), false);
+            }
+            walk.enter(check, item);
+        });
+    }
+    super::conversation::one_conversation(check, list);
+    super::conversation::branch_path(check, list, None);
 }
 
 /// Conversation and branch: both known or both pending, and of the conversation that the record is about.

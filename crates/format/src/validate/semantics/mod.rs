@@ -31,7 +31,7 @@ use super::{Check, Pending, Rule, Violation};
 use crate::event::UnifiedEventV2;
 use crate::item::{UnifiedItem, UnifiedItemRevision};
 use crate::operation::UnifiedProviderCheckpoint;
-use crate::{UnifiedExportV2, UnifiedOperation, UnifiedPortableAnnotation, UnifiedRequestV2, UnifiedResultV2};
+use crate::{UnifiedConversation, UnifiedExportV2, UnifiedOperation, UnifiedPortableAnnotation, UnifiedRequestV2, UnifiedResultV2};
 use serde::Serialize;
 
 /// Runs an area's rules, then looks at every number.
@@ -69,6 +69,25 @@ pub fn item(item: &UnifiedItem, pending: Pending) -> Vec<Violation> {
             },
         );
     })
+}
+
+/// The rules of items that follow one another on a path, as a page of a journal has them: what stands before the first one
+/// is not known.
+pub fn items(list: &[UnifiedItem], pending: Pending) -> Vec<Violation> {
+    all(list, |check| {
+        let known = parts::Known::of(list.iter(), false);
+        let around = items::Around {
+            pending,
+            conversation: None,
+            known: &known,
+        };
+        items::page(check, list, &around);
+    })
+}
+
+/// The rules of a conversation as a record.
+pub fn conversation(conversation: &UnifiedConversation) -> Vec<Violation> {
+    all(conversation, |check| conversation::record(check, conversation))
 }
 
 /// The rules of one event alone.

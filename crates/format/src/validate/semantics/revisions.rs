@@ -126,7 +126,7 @@ fn new_parts(check: &mut Check, item: &UnifiedItem, new: &[UnifiedContentPart]) 
         check.broken_at("parts", Rule::RevisionChange, "this kind of item has no parts");
         return;
     };
-    let known = Known::of(std::iter::once(item), false);
+    let known = Known::of(std::iter::empty(), false);
     let mut ids = shared::Ids::of("part");
     parts::ids(check, "parts", new, &mut ids);
     parts::list(check, "parts", new, &known, allowed);

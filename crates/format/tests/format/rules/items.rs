@@ -63,7 +63,6 @@ fn messages_and_reasoning_have_their_form() {
 
 #[test]
 fn calls_and_results_belong_together() {
-    throughline_format::clause!("TOOL-05");
     history(rows! {
         "/conversation/items/4/callId" = "k9" => "/conversation/items/4/callId" "result-without-call";
         "/conversation/items/9/callId" = "k1" => "/conversation/items/9/callId" "second-result";
@@ -126,7 +125,7 @@ fn summaries_cover_a_prefix() {
 
 #[test]
 fn data_and_ranges_of_parts() {
-    throughline_format::clause!("PART-02", "PART-03");
+    throughline_format::clause!("PART-02");
     history(rows! {
         "/conversation/items/4/output/0" = {"partId": "p5", "kind": "image", "source": {"kind": "inline", "mediaType": "image/png", "data": "a===b", "encoding": "base64"}} => "/conversation/items/4/output/0/source/data" "inline-data";
         "/conversation/items/4/output/0" = {"partId": "p5", "kind": "file", "source": {"kind": "inline", "mediaType": "a/b", "data": "aGVsbG8", "encoding": "base64"}} => ;
@@ -136,6 +135,7 @@ fn data_and_ranges_of_parts() {
         "/conversation/items/4/output/0" = {"partId": "p5", "kind": "file", "source": {"kind": "url", "url": ""}} => "/conversation/items/4/output/0/source/url" "url";
         "/conversation/items/4/output/0" = {"partId": "p5", "kind": "file", "source": {"kind": "url", "url": "https://me:pw@example.org/"}} => "/conversation/items/4/output/0/source/url" "url";
         "/conversation/items/4/output/0" = {"partId": "p5", "kind": "file", "source": {"kind": "artifact", "artifactId": "art1", "sha256": HASH}, "media": {"sha256": (super::samples::HELLO)}} => "/conversation/items/4/output/0/media/sha256" "media-facts";
+        "/conversation/items/4/output/0" = {"partId": "p5", "kind": "file", "source": {"kind": "provider-resource", "resource": {"resourceId": "r9", "resourceType": "file", "ownerFingerprint": HASH}}} => ;
         "/conversation/items/11/currentUrl" = "https://me:pw@example.org/" => "/conversation/items/11/currentUrl" "url";
         "/conversation/items/14/media/sha256" = (super::samples::HELLO) => "/conversation/items/14/media/sha256" "media-facts";
         "/conversation/items/14/media" = {"pages": [{"from": 0, "to": 1}, {"from": 3, "to": 2}]} => "/conversation/items/14/media/pages/0/from" "range", "/conversation/items/14/media/pages/1/to" "range";
@@ -185,7 +185,6 @@ fn references_to_private_state_and_annotations_have_a_schema() {
 
 #[test]
 fn errors_in_history_are_clean() {
-    throughline_format::clause!("ERR-01");
     let long = "x".repeat(1_025);
     history(rows! {
         "/conversation/items/18/error/code" = "server.tokens" => "/conversation/items/18/error/code" "error-code";
@@ -214,4 +213,24 @@ fn parts_nest_to_a_bound() {
     let found = super::found(&nested(17));
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].1, "part-depth");
+}
+
+#[test]
+fn a_page_of_a_journal_is_a_piece_of_a_path() {
+    let page = |list: &Vec<UnifiedItem>| semantics::items(list, throughline_format::validate::Pending::Refused);
+    let piece = json!(items()[3..9].to_vec());
+    check(
+        &piece,
+        page,
+        rows! {
+            "/1/id" = "i4" => "/1/id" "duplicate-id", "/2/parentId" "parent";
+            "/1/sequence" = 4 => "/1/sequence" "sequence";
+            "/1/parentId" = "i9" => "/1/parentId" "parent";
+            "/1/conversationId" = "c2" => "/1/conversationId" "other-conversation";
+            "/1/branchId" = "b0" => "/2/branchId" "branch-path";
+            "/1/callId" = "answers-an-earlier-call" => ;
+            "/4/callId" = "k1" => ;
+            "/1/output/0/partId" = "p6" => "/5/parts/0/partId" "duplicate-id";
+        },
+    );
 }

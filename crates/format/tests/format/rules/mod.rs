@@ -98,3 +98,34 @@ fn the_page_of_rules_is_fresh() {
         "docs/rules.md is not what the rules say; run this test with UPDATE_DOCS=1"
     );
 }
+
+/// What stands in the tables of this folder, as text.
+const TABLES: &[&str] = &[
+    include_str!("annotations.rs"),
+    include_str!("events.rs"),
+    include_str!("export.rs"),
+    include_str!("items.rs"),
+    include_str!("records.rs"),
+    include_str!("request.rs"),
+    include_str!("result.rs"),
+];
+
+#[test]
+fn every_rule_has_a_case() {
+    throughline_format::clause!("VAL-01");
+    for rule in Rule::ALL.iter().filter(|rule| **rule != Rule::Unlisted) {
+        let quoted = format!("\"{rule}\"");
+        assert!(TABLES.iter().any(|table| table.contains(&quoted)), "no table expects {rule}");
+    }
+}
+
+#[test]
+fn what_is_not_listed_is_counted() {
+    let mut record = samples::request();
+    record["source"]["transport"]["betas"] = serde_json::json!(vec!["a, b"; 10_007]);
+    let violations = throughline_format::validate::semantics::request(&parse(&record));
+    assert_eq!(violations.len(), 10_001);
+    let last = violations.last().unwrap();
+    assert_eq!((last.rule(), last.path.as_str()), (Some(Rule::Unlisted), ""));
+    assert!(last.message.contains("7 more"), "{}", last.message);
+}

@@ -176,7 +176,6 @@ fn items_and_checkpoints_have_tables_too() {
 
 #[test]
 fn revisions_change_what_the_item_has() {
-    throughline_format::clause!("ITEM-06");
     let call: Value = super::samples::items()[3].clone();
     let message: Value = super::samples::items()[1].clone();
     let revision = |number: u64, change: Value| json!({"revisionId": format!("r{number}"), "itemId": "i4", "number": number, "createdAt": LATER, "change": change, "reason": "why"});
@@ -220,4 +219,19 @@ fn revisions_change_what_the_item_has() {
     );
     let empty = json!([revision(1, json!({}))]);
     assert_eq!(found(&running(&parse(&empty))), [("/0/change".to_owned(), "revision-change")]);
+}
+
+#[test]
+fn conversations_are_whole() {
+    let valid = json!({"conversationId": "c1", "defaultBranchId": "b1", "createdAt": TIME, "lastUpdatedAt": LATER, "principalRef": "pr1", "metadata": {"labels": {"a": "b"}}});
+    check::<throughline_format::UnifiedConversation>(
+        &valid,
+        semantics::conversation,
+        rows! {
+            "/conversationId" = "pending" => "/conversationId" "pending-id";
+            "/lastUpdatedAt" = "2026-01-31T11:00:00.000Z" => "/lastUpdatedAt" "operation-times";
+            "/principalRef" = "" => "/principalRef" "bound";
+            "/metadata/labels/cookie" = "x" => "/metadata/labels/cookie" "secret";
+        },
+    );
 }

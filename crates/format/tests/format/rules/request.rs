@@ -109,7 +109,6 @@ fn wishes_lie_in_their_ranges() {
 
 #[test]
 fn tools_are_complete_and_told_apart() {
-    throughline_format::clause!("TOOL-01", "TOOL-03");
     table(rows! {
         "/tools/0/name" = null => "/tools/0/name" "tool-name", "/toolChoice/tools/0" "unknown-reference";
         "/tools/-" = {"toolId": "t9", "kind": "custom", "execution": "client", "portability": "portable", "name": "run"} => "/tools/3/name" "tool-name";
@@ -206,7 +205,7 @@ fn transport_holds_safe_fields_only() {
 
 #[test]
 fn no_text_beside_the_content_holds_a_credential() {
-    throughline_format::clause!("SEC-02");
+    throughline_format::clause!("TRAN-01");
     let key = crate::secrets::made_up("sk-");
     let token = format!("Bearer {}", crate::secrets::made_up(""));
     let places = [

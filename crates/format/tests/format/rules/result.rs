@@ -95,7 +95,6 @@ fn stand_alone_commands_leave_places_pending() {
 
 #[test]
 fn usage_adds_up() {
-    throughline_format::clause!("USE-02");
     let session = |value: f64| json!({"value": value, "scope": "session", "source": "reported"});
     table(rows! {
         "/usage/inputTotal" = (counter(31.0)) => "/usage/inputTotal" "usage-sum", "/usage/total" "usage-sum";
