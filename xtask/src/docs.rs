@@ -1,4 +1,5 @@
-//! Generated documentation: docs/losses.md from the feature table and the capability tables, docs/format.md from the types.
+//! Generated documentation: docs/losses.md from the feature table and the capability tables, docs/format.md from the types,
+//! docs/rules.md from the rules of validation.
 
 use crate::{Failure, repo};
 use std::fmt::Write as _;
@@ -6,6 +7,7 @@ use throughline_protocols::{Feature, Support, codec_of, families};
 
 const LOSSES: &str = "docs/losses.md";
 const FORMAT: &str = "docs/format.md";
+const RULES: &str = "docs/rules.md";
 
 const HEAD: &str = "# Losses
 
@@ -30,7 +32,12 @@ The closed list of words that `feature` may have, and what each protocol does wi
 
 /// Writes the generated files, or checks that they are fresh.
 pub(crate) fn run(check: bool) -> Result<(), Failure> {
-    for (name, text) in [(LOSSES, losses()), (FORMAT, throughline_format::schema::page())] {
+    let generated = [
+        (LOSSES, losses()),
+        (FORMAT, throughline_format::schema::page()),
+        (RULES, throughline_format::validate::rules_page()),
+    ];
+    for (name, text) in generated {
         let path = repo::root().join(name);
         if !check {
             repo::write(&path, &text)?;

@@ -16,8 +16,8 @@ const USAGE: &str = "usage: cargo run -p xtask -- COMMAND
   clauses [--prune]   which test shows which clause; fails on a clause that is neither shown nor listed as open
                       (--prune: take clauses that are shown now off the list)
   tidy                house rules
-  docs [--check]      write docs/losses.md from the feature table and docs/format.md from the types
-                      (--check: fail when one is stale)
+  docs [--check]      write docs/losses.md from the feature table, docs/format.md from the types, docs/rules.md from the
+                      rules of validation (--check: fail when one is stale)
   schema [--check]    write schema/unified-v2.schema.json and .d.ts from the types (--check: fail when one is stale)
   corpus [--raise]    acceptance scripts against target/release/throughline, held to conformance/corpus-floor.tsv
                       (--raise: write better figures to the floor)

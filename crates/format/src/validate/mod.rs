@@ -10,12 +10,16 @@
 //! needs no machine stack for its nesting. No message quotes a value of the input.
 
 mod check;
+mod document;
 mod rules;
+mod structure;
 mod text;
 pub mod semantics;
 
 pub(crate) use check::Check;
+pub use document::{Report, validate_document};
 pub use rules::{Rule, rules_page};
+pub use structure::{MAX_EVENT_BYTES, MAX_ITEM_BYTES, structure, structure_and_sizes};
 
 /// Code of every violation of a rule across members.
 pub const VALIDATION: &str = "invalid-request.validation";

@@ -15,6 +15,7 @@ mod round_trip;
 mod rules;
 mod secrets;
 mod shapes;
+mod structure;
 mod support;
 mod tables;
 mod vectors;

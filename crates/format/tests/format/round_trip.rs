@@ -24,6 +24,8 @@ pub(crate) struct Sample {
     pub(crate) value: Value,
     /// Decodes text as that type; the answer is what the decoded record serialises to.
     pub(crate) decode: fn(&str) -> Result<Value, DecodeError>,
+    /// Decodes text as that type and no more.
+    pub(crate) read: fn(&str) -> Result<(), DecodeError>,
     /// The description of that type.
     pub(crate) shape: Shape,
 }
@@ -58,7 +60,7 @@ fn through<T: DeserializeOwned + Serialize + PartialEq + std::fmt::Debug>(text: 
 }
 
 fn sample<T: DeserializeOwned + Serialize + PartialEq + std::fmt::Debug + Shaped>(name: impl Into<String>, value: Value) -> Sample {
-    Sample { name: name.into(), value, decode: through::<T>, shape: T::shape() }
+    Sample { name: name.into(), value, decode: through::<T>, read: |text| decode_str::<T>(text).map(drop), shape: T::shape() }
 }
 
 /// Samples that together hold every record; each is small enough to be taken apart.
