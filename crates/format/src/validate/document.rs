@@ -9,7 +9,7 @@ use crate::event::{EventBody, UnifiedEventV2};
 use crate::json::decode::{DecodeCode, DecodeError, decode_unscanned};
 use crate::record_kind::RecordKind;
 use crate::shape::Shape;
-use crate::{UnifiedExportV2, UnifiedItem, UnifiedOperation, UnifiedProviderCheckpoint, UnifiedRequestV2, UnifiedResultV2};
+use crate::{UnifiedItem, UnifiedResultV2};
 use serde::de::DeserializeOwned;
 
 /// What [`validate_document`] found.
@@ -91,16 +91,7 @@ fn list(text: &[u8], first: usize) -> Report {
     };
     let mut violations = structure_and_sizes(text, Shape::List(kind.shape_of()));
     if violations.is_empty() {
-        violations = match kind {
-            RecordKind::Event => rules::<Vec<UnifiedEventV2>>(text, |log| event_log(&log)),
-            RecordKind::Item => rules::<Vec<UnifiedItem>>(text, |items| each(&items, |item| semantics::item(item, Pending::Allowed))),
-            RecordKind::Request => rules::<Vec<UnifiedRequestV2>>(text, |list| each(&list, semantics::request)),
-            RecordKind::Result => rules::<Vec<UnifiedResultV2>>(text, |list| each(&list, |r| semantics::result(r, Pending::Allowed))),
-            RecordKind::Operation => rules::<Vec<UnifiedOperation>>(text, |list| each(&list, semantics::operation)),
-            RecordKind::Export => rules::<Vec<UnifiedExportV2>>(text, |list| each(&list, semantics::export)),
-            RecordKind::Checkpoint => rules::<Vec<UnifiedProviderCheckpoint>>(text, |list| each(&list, semantics::checkpoint)),
-            RecordKind::Conversation => Vec::new(),
-        };
+        violations = rules_of_list(&List::Array(text), kind);
     }
     Report {
         record: kind.plural(),
@@ -124,28 +115,53 @@ fn lines(text: &[u8]) -> Option<Report> {
         violations.extend(structure_and_sizes(line, kind.shape_of()()).into_iter().map(|v| v.within(index)));
     }
     if violations.is_empty() {
-        if kind == RecordKind::Event {
-            violations = match lines
-                .iter()
-                .map(|line| decode_unscanned(line))
-                .collect::<Result<Vec<UnifiedEventV2>, _>>()
-            {
-                Ok(log) => event_log(&log),
-                Err(error) => vec![error.into()],
-            };
-        } else {
-            for (index, line) in lines.iter().enumerate() {
-                violations.extend(rules_of(line, kind).into_iter().map(|v| v.within(index)));
-                if violations.len() >= MAX_LISTED {
-                    break;
-                }
-            }
-        }
+        violations = rules_of_list(&List::Lines(&lines), kind);
     }
     Some(Report {
         record: kind.plural(),
         violations,
     })
+}
+
+/// Several records of one kind whose structure is sound.
+enum List<'a> {
+    /// As a JSON array.
+    Array(&'a [u8]),
+    /// One a line.
+    Lines(&'a [&'a [u8]]),
+}
+
+impl List<'_> {
+    /// Decodes what the structure allows and checks it.
+    fn rules<T: DeserializeOwned>(&self, check: impl FnOnce(&[T]) -> Vec<Violation>) -> Vec<Violation> {
+        let records = match self {
+            Self::Array(text) => decode_unscanned(text),
+            Self::Lines(lines) => lines.iter().map(|line| decode_unscanned(line)).collect::<Result<Vec<T>, _>>(),
+        };
+        told(records, |records| check(&records))
+    }
+
+    /// The same for records that say nothing about each other.
+    fn rules_of_each<T: DeserializeOwned>(&self, check: impl Fn(&T) -> Vec<Violation>) -> Vec<Violation> {
+        self.rules(|records: &[T]| {
+            let records = records.iter().enumerate();
+            let violations = records.flat_map(|(index, record)| check(record).into_iter().map(move |v| v.within(index)));
+            violations.take(MAX_LISTED).collect()
+        })
+    }
+}
+
+fn rules_of_list(list: &List<'_>, kind: RecordKind) -> Vec<Violation> {
+    match kind {
+        RecordKind::Event => list.rules(event_log),
+        RecordKind::Item => list.rules(|items: &[UnifiedItem]| semantics::items(items, Pending::Allowed)),
+        RecordKind::Request => list.rules_of_each(semantics::request),
+        RecordKind::Result => list.rules_of_each(|result: &UnifiedResultV2| semantics::result(result, Pending::Allowed)),
+        RecordKind::Operation => list.rules_of_each(semantics::operation),
+        RecordKind::Export => list.rules_of_each(semantics::export),
+        RecordKind::Checkpoint => list.rules_of_each(semantics::checkpoint),
+        RecordKind::Conversation => list.rules_of_each(semantics::conversation),
+    }
 }
 
 fn one_record(text: &[u8], kind: RecordKind) -> Vec<Violation> {
@@ -156,31 +172,28 @@ fn one_record(text: &[u8], kind: RecordKind) -> Vec<Violation> {
 /// The rules of a record whose structure is sound.
 fn rules_of(text: &[u8], kind: RecordKind) -> Vec<Violation> {
     match kind {
-        RecordKind::Request => rules::<UnifiedRequestV2>(text, |r| semantics::request(&r)),
-        RecordKind::Result => rules::<UnifiedResultV2>(text, |r| semantics::result(&r, Pending::Allowed)),
-        RecordKind::Event => rules::<UnifiedEventV2>(text, |r| semantics::event(&r, Pending::Allowed)),
-        RecordKind::Operation => rules::<UnifiedOperation>(text, |r| semantics::operation(&r)),
-        RecordKind::Export => rules::<UnifiedExportV2>(text, |r| semantics::export(&r)),
-        RecordKind::Item => rules::<UnifiedItem>(text, |r| semantics::item(&r, Pending::Allowed)),
-        RecordKind::Checkpoint => rules::<UnifiedProviderCheckpoint>(text, |r| semantics::checkpoint(&r)),
-        RecordKind::Conversation => Vec::new(),
+        RecordKind::Request => rules(text, semantics::request),
+        RecordKind::Result => rules(text, |result: &UnifiedResultV2| semantics::result(result, Pending::Allowed)),
+        RecordKind::Event => rules(text, |event: &UnifiedEventV2| semantics::event(event, Pending::Allowed)),
+        RecordKind::Operation => rules(text, semantics::operation),
+        RecordKind::Export => rules(text, semantics::export),
+        RecordKind::Item => rules(text, |item: &UnifiedItem| semantics::item(item, Pending::Allowed)),
+        RecordKind::Conversation => rules(text, semantics::conversation),
+        RecordKind::Checkpoint => rules(text, semantics::checkpoint),
     }
 }
 
-/// Decodes what the structure allows and checks it. That it does not decode would be a fault of the structure's rules; it is told.
-fn rules<T: DeserializeOwned>(text: &[u8], check: impl FnOnce(T) -> Vec<Violation>) -> Vec<Violation> {
-    match decode_unscanned(text) {
+/// Decodes what the structure allows and checks it.
+fn rules<T: DeserializeOwned>(text: &[u8], check: impl FnOnce(&T) -> Vec<Violation>) -> Vec<Violation> {
+    told(decode_unscanned(text), |record| check(&record))
+}
+
+/// That something sound does not decode would be a fault of the validator of structure; it is told.
+fn told<T>(record: Result<T, DecodeError>, check: impl FnOnce(T) -> Vec<Violation>) -> Vec<Violation> {
+    match record {
         Ok(record) => check(record),
         Err(error) => vec![error.into()],
     }
-}
-
-fn each<T>(list: &[T], check: impl Fn(&T) -> Vec<Violation>) -> Vec<Violation> {
-    let violations = list
-        .iter()
-        .enumerate()
-        .flat_map(|(index, record)| check(record).into_iter().map(move |v| v.within(index)));
-    violations.take(MAX_LISTED).collect()
 }
 
 /// A log that has not ended yet is the beginning of one.
