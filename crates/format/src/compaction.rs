@@ -9,7 +9,7 @@ use crate::item::{CompactionSummaryItem, CoveredRange, SummaryAuthor, UnifiedIte
 use crate::lifecycle::UnifiedToolLifecycle;
 use crate::{Count, Sha256, UnifiedContentPart, UnifiedId};
 use sha2::Digest as _;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// What the audit hash begins with.
 const DOMAIN: &[u8] = b"unified-compaction@1\n";
@@ -161,15 +161,19 @@ fn prefix<'a>(path: &'a [UnifiedItem], through: &UnifiedId) -> Result<&'a [Unifi
 
 /// Items that follow one another from the root of a journal, all finished.
 fn check_range(covered: &[UnifiedItem]) -> Result<(), CompactionError> {
-    for (item, expected) in covered.iter().zip(1..) {
-        if item.conversation_id.is_pending() || !item.status.is_terminal() {
-            return Err(CompactionError::Unfinished);
-        }
-        if item.sequence != expected {
-            return Err(CompactionError::Broken);
-        }
+    covered.iter().zip(1..).try_for_each(|(item, expected)| check_item(item, expected))
+}
+
+/// A finished item of a journal at its place.
+fn check_item(item: &UnifiedItem, expected: Count) -> Result<(), CompactionError> {
+    if item.conversation_id.is_pending() || !item.status.is_terminal() {
+        return Err(CompactionError::Unfinished);
     }
-    Ok(())
+    if item.sequence == expected {
+        Ok(())
+    } else {
+        Err(CompactionError::Broken)
+    }
 }
 
 /// Checks a summary against the path that it stands on, or is to stand on.
@@ -177,28 +181,27 @@ fn check_range(covered: &[UnifiedItem]) -> Result<(), CompactionError> {
 /// # Errors
 /// [`CompactionError`] that says what does not agree.
 pub fn verify(summary: &CompactionSummaryItem, path: &[UnifiedItem]) -> Result<(), CompactionError> {
-    verify_with(summary, path, |covered| audit_hash(covered).map_err(CompactionError::from))
+    check_reach(summary, path, path.iter().position(|i| i.id == summary.covers.to_item_id))?;
+    let covered = prefix(path, &summary.covers.to_item_id)?;
+    check_range(covered)?;
+    if audit_hash(covered)? == summary.audit_hash {
+        Ok(())
+    } else {
+        Err(CompactionError::AuditHash)
+    }
 }
 
-fn verify_with(
-    summary: &CompactionSummaryItem,
-    path: &[UnifiedItem],
-    hash: impl FnOnce(&[UnifiedItem]) -> Result<Sha256, CompactionError>,
-) -> Result<(), CompactionError> {
+/// The range of a summary is a prefix of the path as long as it says; `last` is the place of its last item.
+fn check_reach(summary: &CompactionSummaryItem, path: &[UnifiedItem], last: Option<usize>) -> Result<(), CompactionError> {
     let covers = &summary.covers;
     if path.first().is_none_or(|first| first.id != covers.from_item_id) {
         return Err(CompactionError::NotAPrefix);
     }
-    let covered = prefix(path, &covers.to_item_id)?;
-    let found = covered.len() as Count;
-    if found != covers.count {
-        return Err(CompactionError::Count { found, told: covers.count });
-    }
-    check_range(covered)?;
-    if hash(covered)? == summary.audit_hash {
+    let found = last.ok_or(CompactionError::UnknownItem)? as Count + 1;
+    if found == covers.count {
         Ok(())
     } else {
-        Err(CompactionError::AuditHash)
+        Err(CompactionError::Count { found, told: covers.count })
     }
 }
 
@@ -287,54 +290,23 @@ pub struct History<'a> {
 /// Chooses between the newest summary that holds and the full history.
 ///
 /// A summary is used when it replaces its range for this reader, agrees with the path (range and audit hash) and separates
-/// no call from its result. Summaries that are not used stay in the history as what they are, items.
+/// no call from its result. Summaries that are not used stay in the history as what they are, items. The work is linear in
+/// the path, however many summaries there are.
 pub fn history_for(path: &[UnifiedItem], reader: Reader) -> History<'_> {
     let mut passed = Vec::new();
-    let summaries: Vec<(usize, &CompactionSummaryItem)> = path
-        .iter()
-        .enumerate()
-        .filter_map(|(at, item)| {
-            if let UnifiedItemBody::CompactionSummary(s) = &item.body {
-                Some((at, s))
-            } else {
-                None
-            }
-        })
-        .collect();
-    if summaries.is_empty() {
-        return History {
-            items: path.iter().collect(),
-            summary: None,
-            passed,
+    let mut known = None;
+    for (at, item) in path.iter().enumerate().rev() {
+        let UnifiedItemBody::CompactionSummary(summary) = &item.body else {
+            continue;
         };
-    }
-    let whole = open_after(path);
-    // Hashes of all prefixes in one pass: many summaries that do not hold cost no more than one.
-    let mut hashes: Option<Vec<Option<Sha256>>> = None;
-    for (at, summary) in summaries.into_iter().rev() {
-        let Some(item) = path.get(at) else { continue };
         let stands_in = summary.replaces || (reader == Reader::ContinuingOwner && summary.author == SummaryAuthor::Provider);
         if !stands_in {
             passed.push((&item.id, Passed::ReplacesNothing));
             continue;
         }
-        let before = path.get(..at).unwrap_or_default();
-        let verdict = verify_with(summary, before, |covered| {
-            let known = hashes.get_or_insert_with(|| prefix_hashes(path));
-            covered
-                .len()
-                .checked_sub(1)
-                .and_then(|last| known.get(last))
-                .copied()
-                .flatten()
-                .ok_or(CompactionError::AuditHash)
-        });
-        let range = usize::try_from(summary.covers.count).unwrap_or(usize::MAX);
-        let splits = range.checked_sub(1).and_then(|last| whole.get(last)) != Some(&true);
-        match verdict {
+        match known.get_or_insert_with(|| Prefixes::of(path)).holds(summary, path, at) {
             Err(error) => passed.push((&item.id, Passed::Refused(error))),
-            Ok(()) if splits => passed.push((&item.id, Passed::Refused(CompactionError::SplitsCall))),
-            Ok(()) => {
+            Ok(range) => {
                 let mut items: Vec<&UnifiedItem> = newest_instructions(path)
                     .filter(|at| *at < range)
                     .filter_map(|at| path.get(at))
@@ -356,15 +328,55 @@ pub fn history_for(path: &[UnifiedItem], reader: Reader) -> History<'_> {
     }
 }
 
-fn prefix_hashes(path: &[UnifiedItem]) -> Vec<Option<Sha256>> {
-    let mut chain = AuditChain::default();
-    let mut sound = true;
-    path.iter()
-        .map(|item| {
+/// What is known of every prefix of a path, computed in one pass.
+struct Prefixes<'a> {
+    places: HashMap<&'a UnifiedId, usize>,
+    hashes: Vec<Option<Sha256>>,
+    whole: Vec<bool>,
+    /// Place of the first item that no summary may cover, and why.
+    unfit: Option<(usize, CompactionError)>,
+}
+
+impl<'a> Prefixes<'a> {
+    fn of(path: &'a [UnifiedItem]) -> Self {
+        let mut places = HashMap::new();
+        for (index, item) in path.iter().enumerate() {
+            places.entry(&item.id).or_insert(index);
+        }
+        let (mut chain, mut sound) = (AuditChain::default(), true);
+        let hashes = path.iter().map(|item| {
             sound = sound && chain.push(item).is_ok();
             sound.then(|| chain.hash())
-        })
-        .collect()
+        });
+        let hashes = hashes.collect();
+        let unfit = path
+            .iter()
+            .enumerate()
+            .find_map(|(index, item)| Some((index, check_item(item, index as Count + 1).err()?)));
+        Self {
+            places,
+            hashes,
+            whole: open_after(path),
+            unfit,
+        }
+    }
+
+    /// Whether the summary at a place of the path may stand for its range; gives the number of its items.
+    fn holds(&self, summary: &CompactionSummaryItem, path: &[UnifiedItem], at: usize) -> Result<usize, CompactionError> {
+        let last = self.places.get(&summary.covers.to_item_id).copied().filter(|last| *last < at);
+        check_reach(summary, path, last)?;
+        let last = last.ok_or(CompactionError::UnknownItem)?;
+        if let Some((_, error)) = self.unfit.as_ref().filter(|(place, _)| *place <= last) {
+            return Err(error.clone());
+        }
+        if self.hashes.get(last).copied().flatten() != Some(summary.audit_hash) {
+            return Err(CompactionError::AuditHash);
+        }
+        if self.whole.get(last) != Some(&true) {
+            return Err(CompactionError::SplitsCall);
+        }
+        Ok(last + 1)
+    }
 }
 
 /// Places of the newest run of top-level instructions.
