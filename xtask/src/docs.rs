@@ -1,10 +1,13 @@
-//! Generated documentation: docs/losses.md from the feature table and the capability tables.
+//! Generated documentation: docs/losses.md from the feature table and the capability tables, docs/format.md from the types,
+//! docs/rules.md from the rules of validation.
 
 use crate::{Failure, repo};
 use std::fmt::Write as _;
 use throughline_protocols::{Feature, Support, codec_of, families};
 
 const LOSSES: &str = "docs/losses.md";
+const FORMAT: &str = "docs/format.md";
+const RULES: &str = "docs/rules.md";
 
 const HEAD: &str = "# Losses
 
@@ -30,16 +33,20 @@ intents (`generation.*`, `output.*`, `state.*`, `cache.*`, `metadata.*`, `model.
 
 /// Writes the generated files, or checks that they are fresh.
 pub(crate) fn run(check: bool) -> Result<(), Failure> {
-    let path = repo::root().join(LOSSES);
-    let text = losses();
-    if !check {
-        return repo::write(&path, &text);
+    let generated = [
+        (LOSSES, losses()),
+        (FORMAT, throughline_format::schema::page()),
+        (RULES, throughline_format::validate::rules_page()),
+    ];
+    for (name, text) in generated {
+        let path = repo::root().join(name);
+        if !check {
+            repo::write(&path, &text)?;
+        } else if repo::read(&path)? != text {
+            return Err(format!("{name} is stale: run `cargo run -p xtask -- docs`"));
+        }
     }
-    if repo::read(&path)? == text {
-        Ok(())
-    } else {
-        Err(format!("{LOSSES} is stale: run `cargo run -p xtask -- docs`"))
-    }
+    Ok(())
 }
 
 fn losses() -> String {

@@ -1,11 +1,12 @@
 //! Checks and generators of this repository: `cargo run -p xtask -- COMMAND`.
 //!
-//! Where to start reading: [`clauses`], [`tidy`], [`docs`], [`corpus`]; [`repo`] finds files.
+//! Where to start reading: [`clauses`], [`tidy`], [`docs`], [`schema`], [`corpus`]; [`repo`] finds files.
 
 mod clauses;
 mod corpus;
 mod docs;
 mod repo;
+mod schema;
 mod tidy;
 
 use std::process::ExitCode;
@@ -33,6 +34,8 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::run(),
         ["docs"] => docs::run(false),
         ["docs", "--check"] => docs::run(true),
+        ["schema"] => schema::run(false),
+        ["schema", "--check"] => schema::run(true),
         ["corpus"] => corpus::run(false),
         ["corpus", "--raise"] => corpus::run(true),
         ["full"] => corpus::full(),

@@ -22,6 +22,10 @@ pub enum Command {
     Fold(FoldArguments),
     /// Prints the SHA-256 of a record's canonical form.
     Fingerprint(FingerprintArguments),
+    /// Checks records against the format and lists everything that is wrong.
+    Validate(ValidateArguments),
+    /// Prints the format as JSON Schema or as TypeScript declarations.
+    Schema(SchemaArguments),
     /// Runs the gateway.
     Serve(crate::commands::serve::ServeArguments),
 }
@@ -106,4 +110,30 @@ pub struct FingerprintArguments {
     /// A Unified v2 record; - is standard input.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
+}
+
+/// Arguments of `validate`.
+#[derive(Debug, clap::Args)]
+pub struct ValidateArguments {
+    /// A Unified v2 record, a list of records, or one record a line; - is standard input.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+}
+
+/// Arguments of `schema`.
+#[derive(Debug, clap::Args)]
+pub struct SchemaArguments {
+    /// What to print.
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = SchemaFormat::JsonSchema)]
+    pub format: SchemaFormat,
+}
+
+/// A language of schemas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum SchemaFormat {
+    /// JSON Schema, draft 2020-12: one bundle of all types.
+    JsonSchema,
+    /// TypeScript declarations.
+    #[value(name = "typescript")]
+    TypeScript,
 }

@@ -32,6 +32,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Convert(arguments) => commands::convert::run(arguments),
         Command::Fold(arguments) => commands::fold::run(arguments),
         Command::Fingerprint(arguments) => commands::fingerprint::run(arguments),
+        Command::Validate(arguments) => commands::validate::run(arguments),
+        Command::Schema(arguments) => commands::schema::run(arguments),
         Command::Serve(arguments) => commands::serve::run(arguments),
     };
     done.unwrap_or_else(|error| {

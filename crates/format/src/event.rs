@@ -41,21 +41,6 @@ record! {
     }
 }
 
-impl UnifiedEventBase {
-    /// Names of the members, for splitting them from those of the kind.
-    pub(crate) const MEMBERS: &'static [&'static str] = &[
-        "schemaVersion",
-        "operationId",
-        "eventId",
-        "sequence",
-        "timestamp",
-        "itemId",
-        "partId",
-        "callId",
-        "candidate",
-    ];
-}
-
 record! {
     /// An operation was made.
     pub struct OperationCreated {
@@ -399,18 +384,10 @@ impl EventBody {
     }
 }
 
-/// One event of an operation.
-#[derive(Clone, Debug, PartialEq)]
-pub struct UnifiedEventV2 {
-    /// Common members.
-    pub base: UnifiedEventBase,
-    /// The kind with its payload.
-    pub body: EventBody,
+union_with_base! {
+    /// One event of an operation.
+    pub struct UnifiedEventV2 { base: UnifiedEventBase, body: EventBody }
 }
-union_with_base!(UnifiedEventV2 {
-    base: UnifiedEventBase,
-    body: EventBody
-});
 
 /// An event before it has a place: what decoders make. Whoever commits it stamps operation, sequence and time.
 #[derive(Clone, Debug, PartialEq)]

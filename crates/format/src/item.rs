@@ -57,24 +57,6 @@ record! {
     }
 }
 
-impl UnifiedItemBase {
-    /// Names of the members, for splitting them from those of the kind.
-    pub(crate) const MEMBERS: &'static [&'static str] = &[
-        "id",
-        "conversationId",
-        "branchId",
-        "sequence",
-        "parentId",
-        "createdAt",
-        "role",
-        "visibility",
-        "status",
-        "provenance",
-        "cache",
-        "providerData",
-    ];
-}
-
 words! {
     /// Where a system message stands.
     pub enum Placement {
@@ -496,18 +478,10 @@ tagged_union! {
     }
 }
 
-/// One item of history.
-#[derive(Clone, Debug, PartialEq)]
-pub struct UnifiedItem {
-    /// Common members.
-    pub base: UnifiedItemBase,
-    /// The kind with its members.
-    pub body: UnifiedItemBody,
+union_with_base! {
+    /// One item of history.
+    pub struct UnifiedItem { base: UnifiedItemBase, body: UnifiedItemBody }
 }
-union_with_base!(UnifiedItem {
-    base: UnifiedItemBase,
-    body: UnifiedItemBody
-});
 
 impl UnifiedItem {
     /// The parts of the item, whatever its kind calls them.

@@ -12,9 +12,11 @@
 
 #![forbid(unsafe_code)]
 
+pub mod annotation;
 pub mod cache;
 pub mod canonical;
 pub mod citation;
+pub mod compaction;
 pub mod conversation;
 pub mod error;
 pub mod event;
@@ -31,17 +33,24 @@ pub mod media;
 pub mod metadata;
 pub mod operation;
 pub mod part;
+pub mod portability;
 pub mod profile;
 pub mod provenance;
+mod record_kind;
 pub mod request;
 pub mod resource;
 pub mod result;
+pub mod schema;
+pub mod secrets;
 mod sha256;
+pub mod shape;
 pub mod status;
 mod time;
 pub mod tool;
+pub mod transitions;
 pub mod transport;
 pub mod usage;
+pub mod validate;
 
 pub use canonical::{content_fingerprint, fingerprint};
 pub use conversation::{
@@ -61,6 +70,7 @@ pub use operation::{OperationState, UnifiedOperation, UnifiedProviderCheckpoint}
 pub use part::{PartBody, UnifiedContentPart};
 pub use profile::{ProtocolFamily, SchemaVersion, UnifiedProtocolProfile};
 pub use provenance::{UnifiedAttribution, UnifiedItemProvenance, UnifiedSourceProvenance};
+pub use record_kind::RecordKind;
 pub use request::UnifiedRequestV2;
 pub use resource::{
     ProviderDataScope, UnifiedPortableAnnotation, UnifiedProviderDataRef, UnifiedProviderResourceRef, UnifiedResourceOwner,

@@ -17,13 +17,16 @@ words! {
         Utf8 = "utf8",
     }
 }
+/// Data of a record: text, or bytes as base64 text. The declarations for other languages allow bytes here.
+pub type InlineData = String;
+
 record! {
     /// Data that stands in the record.
     pub struct InlineSource {
         /// Media type.
         media_type: String,
         /// The data in the given encoding.
-        data: String,
+        data: InlineData,
         /// How it is written.
         encoding: InlineEncoding,
     }

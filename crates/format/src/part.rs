@@ -17,11 +17,6 @@ record! {
     }
 }
 
-impl UnifiedPartBase {
-    /// Names of the members, for splitting them from those of the kind.
-    pub(crate) const MEMBERS: &'static [&'static str] = &["partId", "providerData"];
-}
-
 record! {
     /// An alternative token.
     pub struct TopLogprob {
@@ -185,18 +180,10 @@ tagged_union! {
     }
 }
 
-/// One content part: a stable ID and a kind.
-#[derive(Clone, Debug, PartialEq)]
-pub struct UnifiedContentPart {
-    /// Common members.
-    pub base: UnifiedPartBase,
-    /// The kind with its members.
-    pub body: PartBody,
+union_with_base! {
+    /// One content part: a stable ID and a kind.
+    pub struct UnifiedContentPart { base: UnifiedPartBase, body: PartBody }
 }
-union_with_base!(UnifiedContentPart {
-    base: UnifiedPartBase,
-    body: PartBody
-});
 
 impl UnifiedContentPart {
     /// A part without provider data.

@@ -48,6 +48,20 @@ pub struct SchemaVersion;
 impl SchemaVersion {
     /// The version as it is written.
     pub const TEXT: &'static str = "2.0";
+
+    /// Takes the one version that there is.
+    ///
+    /// # Errors
+    /// What to say about another version.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if text == Self::TEXT {
+            return Ok(Self);
+        }
+        // The version is named so that the reader knows which program to use; it is bounded and plain, or not shown.
+        let plain = text.len() <= 16 && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'.');
+        let shown = if plain { text } else { "of another form" };
+        Err(format!("schemaVersion {shown} is not supported; this program reads 2.0"))
+    }
 }
 
 impl serde::Serialize for SchemaVersion {
@@ -59,14 +73,6 @@ impl serde::Serialize for SchemaVersion {
 impl<'de> serde::Deserialize<'de> for SchemaVersion {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = <String as serde::Deserialize>::deserialize(deserializer)?;
-        if text == Self::TEXT {
-            return Ok(Self);
-        }
-        // The version is named so that the reader knows which program to use; it is bounded and plain, or not shown.
-        let plain = text.len() <= 16 && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'.');
-        let shown = if plain { text.as_str() } else { "of another form" };
-        Err(serde::de::Error::custom(format!(
-            "schemaVersion {shown} is not supported; this program reads 2.0"
-        )))
+        Self::parse(&text).map_err(serde::de::Error::custom)
     }
 }

@@ -2,8 +2,7 @@
 
 use crate::cache::UnifiedCacheDirective;
 use crate::intent::{GrammarSyntax, ImageIntent, UnifiedRequirement};
-use crate::json::decode::DecodeCode;
-use crate::json::{DecodeError, Json, WordOrRecord};
+use crate::json::{Json, WordOrRecord};
 use crate::macros::{open_words, record, words};
 use crate::resource::{UnifiedProviderDataRef, UnifiedProviderResourceRef};
 use crate::{Count, UnifiedId};
@@ -308,7 +307,7 @@ words! {
 }
 words! {
     /// What the model may or must do with tools.
-    pub enum ToolChoiceKind {
+    pub enum ToolChoiceKind as discriminator {
         /// The model decides.
         Auto = "auto",
         /// No calls.
@@ -327,7 +326,6 @@ record! {
         /// Strength.
         requirement: UnifiedRequirement,
         /// Which rule.
-        #[serde(deserialize_with = "choice_kind")]
         kind: ToolChoiceKind,
         /// The tool of `named`.
         tool?: UnifiedToolSelector,
@@ -338,16 +336,6 @@ record! {
         /// Free choice, but calls are checked against their schema; never false.
         validated?: bool,
     }
-}
-
-/// The kind of a choice is the discriminator of a union, so an unknown one is told as such.
-fn choice_kind<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ToolChoiceKind, D::Error> {
-    let word = <std::borrow::Cow<'de, str> as Deserialize>::deserialize(deserializer)?;
-    ToolChoiceKind::from_word(&word).ok_or_else(|| {
-        let known: Vec<_> = ToolChoiceKind::ALL.iter().map(|k| k.as_str()).collect();
-        let message = format!("unknown kind; known are: {}", known.join(" "));
-        serde::de::Error::custom(DecodeError::new(DecodeCode::UnknownDiscriminator, "", message).to_marked())
-    })
 }
 
 impl UnifiedToolChoice {

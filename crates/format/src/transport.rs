@@ -1,4 +1,36 @@
 //! Serialisable transport metadata (spec, Serializable transport metadata). Runtime context has no type here, since it must not be serialisable.
+//!
+//! What is not serialisable cannot enter a record. A record has a fixed set of members, and no member is of a type that a
+//! caller chooses; the one generic record, an intent, serialises only what serialises:
+//!
+//! ```
+//! fn written<T: serde::Serialize>(record: &T) -> String {
+//!     serde_json::to_string(record).unwrap_or_default()
+//! }
+//! let wish = throughline_format::UnifiedIntent::preferred(1_u64);
+//! assert_eq!(written(&wish), r#"{"value":1,"requirement":"preferred"}"#);
+//! ```
+//!
+//! The same with a context instead of a value does not compile:
+//!
+//! ```compile_fail,E0277
+//! fn written<T: serde::Serialize>(record: &T) -> String {
+//!     serde_json::to_string(record).unwrap_or_default()
+//! }
+//! struct ExecutionContext {
+//!     credential: String,
+//! }
+//! let wish = throughline_format::UnifiedIntent::preferred(ExecutionContext { credential: String::new() });
+//! assert_eq!(written(&wish), "");
+//! ```
+//!
+//! Nor does a member that transport metadata does not have:
+//!
+//! ```compile_fail,E0609
+//! fn header(transport: &throughline_format::transport::UnifiedTransportMetadata) -> &str {
+//!     &transport.authorization
+//! }
+//! ```
 
 use crate::macros::{record, words};
 use crate::profile::UnifiedProtocolProfile;

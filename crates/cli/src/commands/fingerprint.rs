@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use throughline_format::json::decode_slice;
 use throughline_format::{
-    Sha256, UnifiedConversation, UnifiedEventV2, UnifiedExportV2, UnifiedItem, UnifiedOperation, UnifiedProviderCheckpoint,
+    RecordKind, Sha256, UnifiedConversation, UnifiedEventV2, UnifiedExportV2, UnifiedItem, UnifiedOperation, UnifiedProviderCheckpoint,
     UnifiedRequestV2, UnifiedResultV2, fingerprint,
 };
 
@@ -35,29 +35,16 @@ pub fn run(arguments: &FingerprintArguments) -> Result<u8, CliError> {
 /// Finds out by its members which record it is, decodes it strictly and takes the fingerprint.
 fn of_record(bytes: &[u8]) -> Result<Sha256, CliError> {
     let members: serde_json::Map<String, serde_json::Value> = decode_slice(bytes)?;
-    let has = |names: &[&str]| names.iter().all(|name| members.contains_key(*name));
-    if has(&["kind", "eventId"]) {
-        of::<UnifiedEventV2>(bytes)
-    } else if has(&["kind"]) {
-        of::<UnifiedItem>(bytes)
-    } else if has(&["exportedAt"]) {
-        of::<UnifiedExportV2>(bytes)
-    } else if has(&["conversation", "generation"]) {
-        of::<UnifiedRequestV2>(bytes)
-    } else if has(&["responseId", "output"]) {
-        of::<UnifiedResultV2>(bytes)
-    } else if has(&["operationId", "state"]) {
-        of::<UnifiedOperation>(bytes)
-    } else if has(&["checkpointId"]) {
-        of::<UnifiedProviderCheckpoint>(bytes)
-    } else if has(&["defaultBranchId"]) {
-        of::<UnifiedConversation>(bytes)
-    } else {
-        let known = "request, result, event, operation, export, conversation, checkpoint or item";
-        Err(CliError::input(
-            "unknown-discriminator",
-            format!("its members fit no Unified v2 record: expected a {known}"),
-        ))
+    match RecordKind::of_members(|name| members.contains_key(name)) {
+        Some(RecordKind::Request) => of::<UnifiedRequestV2>(bytes),
+        Some(RecordKind::Result) => of::<UnifiedResultV2>(bytes),
+        Some(RecordKind::Event) => of::<UnifiedEventV2>(bytes),
+        Some(RecordKind::Operation) => of::<UnifiedOperation>(bytes),
+        Some(RecordKind::Export) => of::<UnifiedExportV2>(bytes),
+        Some(RecordKind::Item) => of::<UnifiedItem>(bytes),
+        Some(RecordKind::Conversation) => of::<UnifiedConversation>(bytes),
+        Some(RecordKind::Checkpoint) => of::<UnifiedProviderCheckpoint>(bytes),
+        None => Err(CliError::input("unknown-discriminator", RecordKind::NONE_OF_THEM)),
     }
 }
 

@@ -4,4 +4,6 @@ pub mod convert;
 pub mod convert_batch;
 pub mod fingerprint;
 pub mod fold;
+pub mod schema;
 pub mod serve;
+pub mod validate;

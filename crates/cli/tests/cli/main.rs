@@ -7,3 +7,4 @@ mod fingerprint;
 mod fold;
 mod support;
 mod usage;
+mod validate;

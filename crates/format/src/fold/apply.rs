@@ -1,9 +1,9 @@
 //! What each event does to the state.
 
-use super::candidate::Candidate;
+use super::candidate::{Candidate, finish};
 use super::{FoldProblem, State};
 use crate::event::{EventBody, ItemCompleted, ResponseMetadata, UnifiedEventV2};
-use crate::item::UnifiedItem;
+use crate::item::{ItemStatus, UnifiedItem};
 use crate::operation::OperationState;
 use crate::status::{ResponseState, UnifiedFinishReason, UnifiedResponseStatus};
 use crate::{Count, UnifiedId};
@@ -110,17 +110,20 @@ impl State {
 
     fn complete(&mut self, candidate: Count, named: Option<&UnifiedId>, done: &ItemCompleted) -> Applied {
         let Some(whole) = &done.item else {
-            self.candidates
+            let item = self
+                .candidates
                 .get_mut(&candidate)
                 .ok_or(FoldProblem::UnknownItem)?
-                .open_item(named)?
-                .status = done.status;
+                .open_item(named)?;
+            finish(item.status, done.status)?;
+            item.status = done.status;
             return Ok(());
         };
         same_item(named, whole)?;
         match self.candidates.get_mut(&candidate) {
             Some(known) if known.has(&whole.id) => known.replace(whole, done.status),
             _ => {
+                finish(ItemStatus::InProgress, done.status)?;
                 let mut item = whole.clone();
                 item.status = done.status;
                 self.begin(candidate, None, &item)

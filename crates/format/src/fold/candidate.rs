@@ -71,6 +71,7 @@ impl Candidate {
             return Err(FoldProblem::WrongKind);
         }
         let fresh = Place::of(whole, 0)?;
+        finish(item.status, status)?;
         let begun = std::mem::replace(item, whole.clone());
         item.status = status;
         if item.conversation_id.is_pending() {
@@ -183,10 +184,10 @@ impl Candidate {
     /// The item, when it is not finished yet.
     pub(super) fn open_item(&mut self, id: Option<&UnifiedId>) -> Result<&mut UnifiedItem, FoldProblem> {
         let item = self.item(id)?;
-        if item.status == ItemStatus::InProgress {
-            Ok(item)
-        } else {
+        if item.status.is_terminal() {
             Err(FoldProblem::ItemFinished)
+        } else {
+            Ok(item)
         }
     }
 
@@ -195,7 +196,7 @@ impl Candidate {
     fn open_parts(&mut self, id: Option<&UnifiedId>) -> Result<(&mut Vec<UnifiedContentPart>, &mut Place), FoldProblem> {
         let place = id.and_then(|id| self.places.get_mut(id)).ok_or(FoldProblem::UnknownItem)?;
         let item = self.items.get_mut(place.at).ok_or(FoldProblem::UnknownItem)?;
-        if item.status != ItemStatus::InProgress {
+        if item.status.is_terminal() {
             return Err(FoldProblem::ItemFinished);
         }
         Ok((item.parts_mut().ok_or(FoldProblem::WrongKind)?, place))
@@ -306,6 +307,15 @@ fn call(item: &mut UnifiedItem) -> Result<&mut ToolCallItem, FoldProblem> {
     match &mut item.body {
         UnifiedItemBody::ToolCall(call) | UnifiedItemBody::ServerToolCall(call) => Ok(call),
         _ => Err(FoldProblem::WrongKind),
+    }
+}
+
+/// An open item ends in a state of its table.
+pub(super) fn finish(from: ItemStatus, to: ItemStatus) -> Applied {
+    if from.may_become(to) {
+        Ok(())
+    } else {
+        Err(FoldProblem::IllegalStatus { from, to })
     }
 }
 

@@ -8,7 +8,7 @@ mod apply;
 mod candidate;
 
 use crate::event::{EventBody, UnifiedEventV2};
-use crate::item::UnifiedItem;
+use crate::item::{ItemStatus, UnifiedItem};
 use crate::lifecycle::UnifiedToolLifecycle;
 use crate::operation::OperationState;
 use crate::profile::{SchemaVersion, UnifiedProtocolProfile};
@@ -76,6 +76,14 @@ pub enum FoldProblem {
         from: UnifiedToolLifecycle,
         /// State that the event names.
         to: UnifiedToolLifecycle,
+    },
+    /// The item may not go to that state.
+    #[error("the item may not go from {from} to {to}")]
+    IllegalStatus {
+        /// State of the item.
+        from: ItemStatus,
+        /// State that the event names.
+        to: ItemStatus,
     },
     /// The operation may not go to that state.
     #[error("the operation may not go from {from} to {to}")]

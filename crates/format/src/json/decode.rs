@@ -277,9 +277,14 @@ pub fn decode_unscanned<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, De
     );
     result.map_err(|error| {
         // A wrong type may be found before text that is no JSON; that it is none comes first.
-        let syntax = serde_json::from_slice::<serde::de::IgnoredAny>(bytes).err();
-        syntax.map_or(error, |e| DecodeError::from_serde(&e, ""))
+        syntax_error(bytes).unwrap_or(error)
     })
+}
+
+/// Why bytes are no JSON text; this needs no machine stack for its nesting.
+pub(crate) fn syntax_error(bytes: &[u8]) -> Option<DecodeError> {
+    let error = serde_json::from_slice::<serde::de::IgnoredAny>(bytes).err()?;
+    Some(DecodeError::from_serde(&error, ""))
 }
 
 /// Decodes a value from an untyped one; used where a value was edited in memory.

@@ -25,3 +25,13 @@ pub fn escape_pointer_token(token: &str) -> std::borrow::Cow<'_, str> {
         token.into()
     }
 }
+
+/// Whether a text is a JSON Pointer (RFC 6901): empty, or reference tokens that each begin with `/`.
+pub fn is_pointer(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    (text.is_empty() || text.starts_with('/'))
+        && bytes
+            .iter()
+            .enumerate()
+            .all(|(at, byte)| *byte != b'~' || matches!(bytes.get(at + 1), Some(b'0' | b'1')))
+}

@@ -25,15 +25,16 @@ enum Frame<'a> {
     },
 }
 
+/// The keys of one object.
 #[derive(Default)]
-struct Keys<'a> {
+pub(crate) struct Keys<'a> {
     few: Vec<Cow<'a, [u8]>>,
     many: HashSet<Cow<'a, [u8]>>,
 }
 
 impl<'a> Keys<'a> {
     /// Adds a key; false when it was there.
-    fn insert(&mut self, key: Cow<'a, [u8]>) -> bool {
+    pub(crate) fn insert(&mut self, key: Cow<'a, [u8]>) -> bool {
         if self.many.is_empty() && self.few.len() < LINEAR_KEYS {
             if self.few.contains(&key) {
                 return false;
@@ -45,6 +46,11 @@ impl<'a> Keys<'a> {
             self.many.extend(self.few.drain(..));
         }
         self.many.insert(key)
+    }
+
+    /// Whether a key is there.
+    pub(crate) fn contains(&self, key: &[u8]) -> bool {
+        self.few.iter().any(|known| **known == *key) || self.many.contains(key)
     }
 }
 
@@ -119,7 +125,7 @@ pub fn check_depth(bytes: &[u8], max_depth: usize) -> Result<(), DecodeError> {
 }
 
 /// The key that a quoted text spells; as it stands when its escapes are none of JSON's, which the parser then says.
-fn key_text(quoted: &[u8], escapes: bool) -> Cow<'_, [u8]> {
+pub(crate) fn key_text(quoted: &[u8], escapes: bool) -> Cow<'_, [u8]> {
     if escapes && let Ok(text) = serde_json::from_slice::<String>(quoted) {
         return Cow::Owned(text.into_bytes());
     }
@@ -127,7 +133,7 @@ fn key_text(quoted: &[u8], escapes: bool) -> Cow<'_, [u8]> {
 }
 
 /// Position after the closing quote of the string that starts at `at`, and whether it holds an escape.
-fn string_end(bytes: &[u8], at: usize) -> (usize, bool) {
+pub(crate) fn string_end(bytes: &[u8], at: usize) -> (usize, bool) {
     let mut escapes = false;
     let mut end = at + 1;
     while let Some(&byte) = bytes.get(end) {

@@ -4,6 +4,7 @@
 //! first read as a list of raw members; then the common members and those of the variant are decoded from their raw text.
 
 use super::decode::{DecodeCode, DecodeError, nested};
+use crate::shape::RecordShape;
 use serde::de::value::MapDeserializer;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -28,12 +29,12 @@ impl<'de> RawMembers<'de> {
             .map_err(|_| DecodeError::new(DecodeCode::WrongType, format!("/{tag}"), "expected a string"))
     }
 
-    /// Moves the members named in `names` into a list of their own.
+    /// Moves the members that `record` has into a list of their own.
     #[must_use]
-    pub fn split_off(&mut self, names: &[&str]) -> Self {
+    pub fn split_off(&mut self, record: &RecordShape) -> Self {
         let (taken, rest) = std::mem::take(&mut self.0)
             .into_iter()
-            .partition(|(key, _)| names.contains(&key.as_ref()));
+            .partition(|(key, _)| record.member(key).is_some());
         self.0 = rest;
         Self(taken)
     }
@@ -93,50 +94,5 @@ impl<'de> Deserialize<'de> for CowStr<'de> {
             }
         }
         deserializer.deserialize_str(Text)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde::de::value::Error;
-    use serde::de::{Deserialize, Deserializer, Error as _, Visitor};
-    use std::cell::Cell;
-
-    thread_local! {
-        static FOUND: Cell<&'static [&'static str]> = const { Cell::new(&[]) };
-    }
-
-    /// Answers with the names of the members that a record asks for.
-    struct Ask;
-
-    impl<'de> Deserializer<'de> for Ask {
-        type Error = Error;
-        fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Error> {
-            Err(Error::custom("no record"))
-        }
-        fn deserialize_struct<V: Visitor<'de>>(self, _: &'static str, fields: &'static [&'static str], _: V) -> Result<V::Value, Error> {
-            FOUND.set(fields);
-            Err(Error::custom("asked"))
-        }
-        serde::forward_to_deserialize_any! {
-            bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
-            newtype_struct seq tuple tuple_struct map enum identifier ignored_any
-        }
-    }
-
-    fn members_of<T: for<'de> Deserialize<'de>>() -> &'static [&'static str] {
-        FOUND.set(&[]);
-        assert!(T::deserialize(Ask).is_err());
-        FOUND.get()
-    }
-
-    #[test]
-    fn lists_of_common_members_are_those_of_the_records() {
-        assert_eq!(crate::item::UnifiedItemBase::MEMBERS, members_of::<crate::item::UnifiedItemBase>());
-        assert_eq!(crate::part::UnifiedPartBase::MEMBERS, members_of::<crate::part::UnifiedPartBase>());
-        assert_eq!(
-            crate::event::UnifiedEventBase::MEMBERS,
-            members_of::<crate::event::UnifiedEventBase>()
-        );
     }
 }

@@ -1,0 +1,79 @@
+//! Finding credentials in text, so that they enter no record.
+//!
+//! What is scanned: texts that come from transport, labels, errors, provenance, loss reports, event reasons and portable
+//! annotations. What is not: what people and models say to each other (message text, reasoning, tool arguments and
+//! results, file contents, schemas). Somebody who asks about a key that stands in his own file has said something, and a
+//! refusal would lose history; such text is content, kept as content is. Credentials of the transport itself never reach
+//! a record, because no type has a member for them.
+//!
+//! A finding is a shape that a real credential has, with a value that looks random. Placeholders (`$KEY`, `<token>`,
+//! `sk-your-key`, `xxxx`) and names without a value are none. The work is linear in the text.
+
+mod shapes;
+mod words;
+
+use words::{Word, Words};
+
+/// What a text looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum SecretKind {
+    /// `-----BEGIN PRIVATE KEY-----` with its data.
+    PrivateKey,
+    /// A signed JSON Web Token.
+    Jwt,
+    /// `Bearer` and a token.
+    Bearer,
+    /// `Basic` and user name with password.
+    Basic,
+    /// A key in the shape of a vendor.
+    ApiKey,
+    /// The name of a header or parameter that carries credentials, with a value.
+    Header,
+    /// A cookie with a value.
+    Cookie,
+    /// An address with user name and password.
+    UrlPassword,
+}
+
+impl std::fmt::Display for SecretKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::PrivateKey => "a private key",
+            Self::Jwt => "a signed token",
+            Self::Bearer => "a bearer token",
+            Self::Basic => "a user name with a password",
+            Self::ApiKey => "an API key",
+            Self::Header => "a credential header with its value",
+            Self::Cookie => "a cookie with its value",
+            Self::UrlPassword => "an address with a password",
+        })
+    }
+}
+
+/// The first credential that the text holds.
+pub fn find(text: &str) -> Option<SecretKind> {
+    Words::of(text).find_map(|word| at(text, word))
+}
+
+/// Whether a header, cookie or parameter of this name carries credentials, so that its value never stands in a record.
+pub fn is_credential_name(name: &str) -> bool {
+    shapes::name_kind(name).is_some()
+}
+
+/// What begins at a word.
+fn at(text: &str, word: Word<'_>) -> Option<SecretKind> {
+    let rest = text.get(word.end..).unwrap_or_default();
+    if shapes::is_vendor_key(word.text, rest) {
+        return Some(SecretKind::ApiKey);
+    }
+    let first = word.text.as_bytes().first().map(u8::to_ascii_lowercase)?;
+    match first {
+        b'-' if word.text.starts_with("-----BEGIN") && shapes::is_private_key(rest) => Some(SecretKind::PrivateKey),
+        b'e' if word.text.starts_with("eyJ") && shapes::is_jwt(word.text, rest) => Some(SecretKind::Jwt),
+        b'b' if word.text.eq_ignore_ascii_case("bearer") && shapes::is_bearer(rest) => Some(SecretKind::Bearer),
+        b'b' if word.text.eq_ignore_ascii_case("basic") && shapes::is_basic(rest) => Some(SecretKind::Basic),
+        _ if shapes::has_url_password(rest) => Some(SecretKind::UrlPassword),
+        _ => shapes::name_kind(word.text).filter(|kind| shapes::has_value(rest, *kind)),
+    }
+}
