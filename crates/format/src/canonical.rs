@@ -16,6 +16,8 @@
 
 mod writer;
 
+pub(crate) use writer::RAW_VALUE_MARK;
+
 use crate::Sha256;
 use serde::Serialize;
 

@@ -5,7 +5,7 @@
 //! nearest one before it that is whole. Everything here is a pure function over items.
 
 use crate::canonical::{self, CanonicalError};
-use crate::item::{CompactionSummaryItem, CoveredRange, SummaryAuthor, UnifiedItem, UnifiedItemBody};
+use crate::item::{CompactionSummaryItem, CoveredRange, SummaryAuthor, UnifiedItem, UnifiedItemBody, newest_instructions};
 use crate::lifecycle::UnifiedToolLifecycle;
 use crate::{Count, Sha256, UnifiedContentPart, UnifiedId};
 use sha2::Digest as _;
@@ -377,19 +377,4 @@ impl<'a> Prefixes<'a> {
         }
         Ok(last + 1)
     }
-}
-
-/// Places of the newest run of top-level instructions.
-fn newest_instructions(path: &[UnifiedItem]) -> std::ops::Range<usize> {
-    let Some(last) = path.iter().rposition(UnifiedItem::is_instructions) else {
-        return 0..0;
-    };
-    let run = path
-        .get(..=last)
-        .unwrap_or_default()
-        .iter()
-        .rev()
-        .take_while(|i| i.is_instructions())
-        .count();
-    (last + 1 - run)..(last + 1)
 }

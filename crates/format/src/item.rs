@@ -539,6 +539,31 @@ impl UnifiedItem {
         }
     }
 
+    /// The state of a call as it was appended; none for items that are no calls.
+    pub fn lifecycle(&self) -> Option<UnifiedToolLifecycle> {
+        match &self.body {
+            UnifiedItemBody::ToolCall(call) | UnifiedItemBody::ServerToolCall(call) => Some(call.lifecycle),
+            UnifiedItemBody::ComputerAction(call) => Some(call.lifecycle),
+            UnifiedItemBody::CodeExecution(call) => Some(call.lifecycle),
+            UnifiedItemBody::Message(_)
+            | UnifiedItemBody::Reasoning(_)
+            | UnifiedItemBody::ToolResult(_)
+            | UnifiedItemBody::ApprovalRequest(_)
+            | UnifiedItemBody::ApprovalResponse(_)
+            | UnifiedItemBody::ServerToolResult(_)
+            | UnifiedItemBody::ComputerActionResult(_)
+            | UnifiedItemBody::CodeExecutionResult(_)
+            | UnifiedItemBody::SearchResult(_)
+            | UnifiedItemBody::RetrievalResult(_)
+            | UnifiedItemBody::Artifact(_)
+            | UnifiedItemBody::Reference(_)
+            | UnifiedItemBody::CompactionSummary(_)
+            | UnifiedItemBody::ProviderSwitch(_)
+            | UnifiedItemBody::Interruption(_)
+            | UnifiedItemBody::Error(_) => None,
+        }
+    }
+
     /// Whether the item belongs to the top-level instructions of a request.
     pub fn is_instructions(&self) -> bool {
         matches!(&self.body, UnifiedItemBody::Message(m) if m.placement == Some(Placement::Instructions))
@@ -577,4 +602,13 @@ record! {
         /// Operation that made it.
         operation_id?: UnifiedId,
     }
+}
+
+/// Where the newest run of top-level instructions stands on a path: the only one that a projection sends.
+pub fn newest_instructions(path: &[UnifiedItem]) -> std::ops::Range<usize> {
+    let Some(last) = path.iter().rposition(UnifiedItem::is_instructions) else {
+        return 0..0;
+    };
+    let before = path.iter().take(last).rposition(|item| !item.is_instructions());
+    before.map_or(0, |at| at + 1)..last + 1
 }

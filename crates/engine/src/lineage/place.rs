@@ -4,7 +4,7 @@
 //! and not a copy of the question. The first difference, or an answer on the branch that the client did not send, forks.
 
 use super::atoms::{Atom, atoms, part_identity};
-use throughline_format::item::{Placement, Role, UnifiedItemBody};
+use throughline_format::item::{Placement, Role, UnifiedItemBody, newest_instructions};
 use throughline_format::provenance::ItemOrigin;
 use throughline_format::{UnifiedId, UnifiedItem};
 
@@ -195,18 +195,8 @@ fn same_content(a: &UnifiedItem, b: &UnifiedItem) -> bool {
 /// Whether the request's instructions differ from the newest ones of the branch, compared block by block.
 pub fn instructions_changed(request: &[UnifiedItem], path: &[UnifiedItem]) -> bool {
     let asked: Vec<&UnifiedItem> = request.iter().filter(|i| i.is_instructions()).collect();
-    let known = newest_instructions(path);
+    let known = path.get(newest_instructions(path)).unwrap_or_default();
     asked.len() != known.len() || asked.iter().zip(known).any(|(a, k)| a.role != k.role || !same_content(a, k))
-}
-
-/// The newest run of instructions on a path.
-pub fn newest_instructions(path: &[UnifiedItem]) -> &[UnifiedItem] {
-    let Some(last) = path.iter().rposition(UnifiedItem::is_instructions) else {
-        return &[];
-    };
-    let head = path.get(..=last).unwrap_or_default();
-    let length = head.iter().rev().take_while(|i| i.is_instructions()).count();
-    head.get(head.len() - length..).unwrap_or_default()
 }
 
 /// Index of an item on a path.

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
 /// How serde_json's raw values announce themselves.
-const RAW_VALUE_MARK: &str = "$serde_json::private::RawValue";
+pub(crate) const RAW_VALUE_MARK: &str = "$serde_json::private::RawValue";
 
 pub(super) fn write<T: Serialize + ?Sized>(value: &T, content_only: bool) -> Result<Vec<u8>, CanonicalError> {
     let (mut out, mut media_type) = (Vec::with_capacity(512), None);

@@ -12,7 +12,7 @@ use crate::feature::Feature;
 use crate::side;
 use std::collections::BTreeSet;
 use throughline_format::cache::CacheMode;
-use throughline_format::item::Role;
+use throughline_format::item::{Role, newest_instructions};
 use throughline_format::resource::UnmappedEntry;
 use throughline_format::{Json, PartBody, UnifiedItem, UnifiedItemBody, UnifiedRequestV2};
 
@@ -181,16 +181,9 @@ struct SystemBlock {
 
 /// The newest contiguous run of instructions.
 fn system(encoder: &mut BlockEncoder<'_>, items: &[UnifiedItem], marks: &Marks) -> Vec<SystemBlock> {
-    let Some(end) = items.iter().rposition(UnifiedItem::is_instructions) else {
-        return Vec::new();
-    };
-    let begin = items
-        .iter()
-        .take(end)
-        .rposition(|item| !item.is_instructions())
-        .map_or(0, |at| at + 1);
+    let newest = newest_instructions(items);
     let mut blocks = Vec::new();
-    for (index, item) in items.iter().enumerate().take(end + 1).skip(begin) {
+    for (index, item) in items.iter().enumerate().take(newest.end).skip(newest.start) {
         let UnifiedItemBody::Message(message) = &item.body else { continue };
         let first = blocks.len();
         if let Some(raw) = kept::json_of(item.base.provider_data.as_ref(), kept::BLOCK, encoder.context) {

@@ -13,7 +13,7 @@ use crate::feature::Feature;
 use crate::projection::LossCollector;
 use crate::wire::{Extra, TextOr};
 use std::collections::{BTreeMap, BTreeSet};
-use throughline_format::item::{Placement, Role, ToolResultItem};
+use throughline_format::item::{Placement, Role, ToolResultItem, newest_instructions};
 use throughline_format::loss::LossSeverity;
 use throughline_format::{ErrorCategory, ProtocolFamily, UnifiedError, UnifiedItem, UnifiedItemBody, UnifiedRequestV2};
 
@@ -107,13 +107,13 @@ impl<'a> RequestEncoder<'a> {
 
     pub(super) fn history(&mut self) {
         let items = self.items();
-        let (first, last) = newest_instructions(items);
+        let instructions = newest_instructions(items);
         let covered = self.covered();
         self.plan_calls();
         self.unmapped();
         let is_hidden =
-            |index: usize, item: &UnifiedItem| (item.is_instructions() && !(first..last).contains(&index)) || covered.contains(&index);
-        for index in first..last {
+            |index: usize, item: &UnifiedItem| (item.is_instructions() && !instructions.contains(&index)) || covered.contains(&index);
+        for index in instructions.clone() {
             self.plain(index);
         }
         let mut index = 0;
@@ -421,21 +421,6 @@ impl<'a> RequestEncoder<'a> {
         };
         self.lose(severity, feature, index, "", reason);
     }
-}
-
-/// Range of the newest run of instructions.
-fn newest_instructions(items: &[UnifiedItem]) -> (usize, usize) {
-    let Some(last) = items.iter().rposition(UnifiedItem::is_instructions) else {
-        return (0, 0);
-    };
-    let length = items
-        .get(..=last)
-        .unwrap_or_default()
-        .iter()
-        .rev()
-        .take_while(|i| i.is_instructions())
-        .count();
-    (last + 1 - length, last + 1)
 }
 
 /// Appends the content of a message to another.

@@ -1,7 +1,6 @@
 //! Items and their revisions: append-only.
 
-use throughline_format::item::ItemStatus;
-use throughline_format::{UnifiedId, UnifiedItem, UnifiedItemBody, UnifiedItemRevision, UnifiedToolLifecycle};
+use throughline_format::{UnifiedId, UnifiedItem, UnifiedItemBody, UnifiedItemRevision};
 
 use super::{BranchRow, Run};
 use crate::StoreError;
@@ -171,7 +170,7 @@ fn check_status(item: &UnifiedItem, earlier: &[UnifiedItemRevision], revision: &
         .find_map(|revision| revision.change.status)
         .unwrap_or(item.status);
     match revision.change.status {
-        Some(next) if current != ItemStatus::InProgress && next != current => Err(StoreError::invalid(
+        Some(next) if next != current && !current.may_become(next) => Err(StoreError::invalid(
             "/change/status",
             format!("item {} is {current} and stays so", item.id),
         )),
@@ -182,7 +181,7 @@ fn check_status(item: &UnifiedItem, earlier: &[UnifiedItemRevision], revision: &
 /// The state of a call follows its table.
 fn check_lifecycle(item: &UnifiedItem, earlier: &[UnifiedItemRevision], revision: &UnifiedItemRevision) -> Result<(), StoreError> {
     let Some(next) = revision.change.lifecycle else { return Ok(()) };
-    let Some(first) = lifecycle(&item.body) else {
+    let Some(first) = item.lifecycle() else {
         return Err(StoreError::invalid(
             "/change/lifecycle",
             format!("item {} is no call and has no lifecycle", item.id),
@@ -196,30 +195,5 @@ fn check_lifecycle(item: &UnifiedItem, earlier: &[UnifiedItemRevision], revision
             "/change/lifecycle",
             format!("the call of item {} cannot go from {current} to {next}", item.id),
         ))
-    }
-}
-
-/// The state of a call when it was appended.
-fn lifecycle(body: &UnifiedItemBody) -> Option<UnifiedToolLifecycle> {
-    match body {
-        UnifiedItemBody::ToolCall(call) | UnifiedItemBody::ServerToolCall(call) => Some(call.lifecycle),
-        UnifiedItemBody::ComputerAction(action) => Some(action.lifecycle),
-        UnifiedItemBody::CodeExecution(execution) => Some(execution.lifecycle),
-        UnifiedItemBody::Message(_)
-        | UnifiedItemBody::Reasoning(_)
-        | UnifiedItemBody::ToolResult(_)
-        | UnifiedItemBody::ApprovalRequest(_)
-        | UnifiedItemBody::ApprovalResponse(_)
-        | UnifiedItemBody::ServerToolResult(_)
-        | UnifiedItemBody::ComputerActionResult(_)
-        | UnifiedItemBody::CodeExecutionResult(_)
-        | UnifiedItemBody::SearchResult(_)
-        | UnifiedItemBody::RetrievalResult(_)
-        | UnifiedItemBody::Artifact(_)
-        | UnifiedItemBody::Reference(_)
-        | UnifiedItemBody::CompactionSummary(_)
-        | UnifiedItemBody::ProviderSwitch(_)
-        | UnifiedItemBody::Interruption(_)
-        | UnifiedItemBody::Error(_) => None,
     }
 }

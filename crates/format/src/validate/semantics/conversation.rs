@@ -3,7 +3,7 @@
 use super::items::{self, Around};
 use super::parts::{self, Known};
 use super::path::Walk;
-use super::shared::Ids;
+use super::shared::{self, Ids};
 use crate::UnifiedId;
 use crate::conversation::{Completeness, UnifiedConversation, UnifiedConversationInput};
 use crate::item::{ItemStatus, UnifiedItem};
@@ -64,13 +64,7 @@ pub(super) fn record(check: &mut Check, conversation: &UnifiedConversation) {
     }
     let ordered = conversation.created_at <= conversation.last_updated_at;
     check.require(ordered, "lastUpdatedAt", Rule::OperationTimes, "it comes before createdAt");
-    check.require(
-        !conversation.principal_ref.is_empty(),
-        "principalRef",
-        Rule::Bound,
-        "a conversation belongs to somebody",
-    );
-    check.secret_free("principalRef", &conversation.principal_ref);
+    shared::principal(check, &conversation.principal_ref);
     if let Some(found) = &conversation.metadata {
         check.inside("metadata", |check| super::request::metadata(check, found));
     }

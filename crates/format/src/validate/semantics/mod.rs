@@ -2,7 +2,8 @@
 //!
 //! * `items`, `parts`, `path`: history and what stands in it; `conversation`, `request`, `tools`: what comes in.
 //! * `result`, `usage`, `events`, `operation`, `checkpoint`: what goes out and how it got there.
-//! * `export`, `revisions`, `transport`, `shared`: bundles, changes, safe transport metadata, and what all share.
+//! * `export`, `revisions`, `transport`, `numbers`, `shared`: bundles, changes, safe transport metadata, every number of
+//!   a record, and what all share.
 //!
 //! References are followed as far as the record is whole: a result may point into history that it does not hold, a
 //! complete request or a bundle may not.

@@ -1,12 +1,9 @@
 //! Every number of a record: finite, and whole numbers within ±(2^53-1). Ranges of single members stand with their areas.
 
 use crate::MAX_SAFE_INTEGER;
-use crate::canonical::CanonicalError;
+use crate::canonical::{CanonicalError, RAW_VALUE_MARK};
 use crate::validate::{Check, Rule};
 use serde::ser::{self, Impossible, Serialize, Serializer};
-
-/// How serde_json's raw values announce themselves: opaque text, whose numbers are the author's.
-const RAW_VALUE_MARK: &str = "$serde_json::private::RawValue";
 
 type Done = Result<(), CanonicalError>;
 
@@ -172,6 +169,7 @@ impl ser::SerializeTupleStruct for Elements<'_> {
 struct Members<'c> {
     check: &'c mut Check,
     key: String,
+    /// A raw value: opaque text, whose numbers are the author's.
     opaque: bool,
 }
 

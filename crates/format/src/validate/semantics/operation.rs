@@ -20,13 +20,7 @@ pub(super) fn check(check: &mut Check, operation: &UnifiedOperation) {
             "an operation knows its place",
         );
     }
-    check.require(
-        !operation.principal_ref.is_empty(),
-        "principalRef",
-        Rule::Bound,
-        "an operation belongs to somebody",
-    );
-    check.secret_free("principalRef", &operation.principal_ref);
+    shared::principal(check, &operation.principal_ref);
     let mut inputs = Ids::of("input item");
     check.inside("inputItemIds", |check| {
         for (index, id) in operation.input_item_ids.iter().enumerate() {

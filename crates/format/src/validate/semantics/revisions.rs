@@ -7,31 +7,6 @@ use crate::item::{ItemStatus, UnifiedItem, UnifiedItemBody, UnifiedItemRevision}
 use crate::lifecycle::UnifiedToolLifecycle;
 use crate::validate::{Check, Rule};
 
-/// The state of a call as it was appended.
-pub(super) fn lifecycle_of(item: &UnifiedItem) -> Option<UnifiedToolLifecycle> {
-    match &item.body {
-        UnifiedItemBody::ToolCall(call) | UnifiedItemBody::ServerToolCall(call) => Some(call.lifecycle),
-        UnifiedItemBody::ComputerAction(call) => Some(call.lifecycle),
-        UnifiedItemBody::CodeExecution(call) => Some(call.lifecycle),
-        UnifiedItemBody::Message(_)
-        | UnifiedItemBody::Reasoning(_)
-        | UnifiedItemBody::ToolResult(_)
-        | UnifiedItemBody::ApprovalRequest(_)
-        | UnifiedItemBody::ApprovalResponse(_)
-        | UnifiedItemBody::ServerToolResult(_)
-        | UnifiedItemBody::ComputerActionResult(_)
-        | UnifiedItemBody::CodeExecutionResult(_)
-        | UnifiedItemBody::SearchResult(_)
-        | UnifiedItemBody::RetrievalResult(_)
-        | UnifiedItemBody::Artifact(_)
-        | UnifiedItemBody::Reference(_)
-        | UnifiedItemBody::CompactionSummary(_)
-        | UnifiedItemBody::ProviderSwitch(_)
-        | UnifiedItemBody::Interruption(_)
-        | UnifiedItemBody::Error(_) => None,
-    }
-}
-
 /// Which parts the kind of an item takes; none when it has no parts.
 fn takes_parts(item: &UnifiedItem) -> Option<Allowed> {
     match &item.body {
@@ -59,7 +34,7 @@ fn takes_parts(item: &UnifiedItem) -> Option<Allowed> {
 
 /// The revisions of one item in order, each with its place in the list that `check` is at.
 pub(super) fn of_item<'a>(check: &mut Check, item: &UnifiedItem, list: impl Iterator<Item = (usize, &'a UnifiedItemRevision)>) {
-    let (mut status, mut lifecycle, mut number): (ItemStatus, Option<UnifiedToolLifecycle>, u64) = (item.status, lifecycle_of(item), 0);
+    let (mut status, mut lifecycle, mut number): (ItemStatus, Option<UnifiedToolLifecycle>, u64) = (item.status, item.lifecycle(), 0);
     for (index, revision) in list {
         check.element(index, |check| {
             number += 1;

@@ -276,3 +276,9 @@ pub(super) fn ordered<T: PartialOrd>(check: &mut Check, member: &str, start: Opt
         check.require(start <= end, member, Rule::Range, "the end comes before the start");
     }
 }
+
+/// Who a conversation or an operation belongs to: somebody, told without a credential.
+pub(super) fn principal(check: &mut Check, principal_ref: &str) {
+    check.require(!principal_ref.is_empty(), "principalRef", Rule::Bound, "it belongs to somebody");
+    check.secret_free("principalRef", principal_ref);
+}
