@@ -66,7 +66,7 @@ pub enum WriteOp {
     },
     /// An owner-private payload.
     PutResource(Box<SealedResource>),
-    /// A private resource became stale, expired, revoked or invalid, or active again.
+    /// A private resource became stale, expired, revoked or invalid; [`ResourceStatus::next`] says what may follow what.
     SetResourceStatus {
         /// The resource.
         resource_id: UnifiedId,
@@ -75,7 +75,7 @@ pub enum WriteOp {
     },
     /// A checkpoint; its payload must be sealed.
     PutCheckpoint(Box<UnifiedProviderCheckpoint>),
-    /// A checkpoint became stale, expired, revoked or invalid, or active again.
+    /// A checkpoint became stale, expired, revoked or invalid; [`ResourceStatus::next`] says what may follow what.
     SetCheckpointStatus {
         /// The checkpoint.
         checkpoint_id: UnifiedId,

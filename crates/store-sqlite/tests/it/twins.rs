@@ -94,7 +94,11 @@ async fn random_op(random: &mut Random, world: &World) -> WriteOp {
         },
         11 => WriteOp::SetCheckpointStatus {
             checkpoint_id: samples::id(&random.id("ckpt_", 3)),
-            status: ResourceStatus::Stale,
+            status: if random.below(2) == 0 {
+                ResourceStatus::Stale
+            } else {
+                ResourceStatus::Active
+            },
         },
         12 => WriteOp::PutLineage(vec![LineageRow {
             principal_ref: samples::PRINCIPAL.to_owned(),

@@ -31,6 +31,7 @@ impl Run<'_> {
         if stored.status == status {
             return Ok(false);
         }
+        check_change("resource", id, stored.status, status)?;
         self.tables.set_resource_status(id, status)?;
         Ok(true)
     }
@@ -67,6 +68,7 @@ impl Run<'_> {
         if stored.status == status {
             return Ok(false);
         }
+        check_change("checkpoint", id, stored.status, status)?;
         self.tables.set_checkpoint_status(id, status)?;
         Ok(true)
     }
@@ -181,4 +183,15 @@ impl Run<'_> {
             .filter(|checkpoint| checkpoint.conversation_id == self.batch.conversation_id)
             .ok_or_else(|| StoreError::not_found("checkpoint", id))
     }
+}
+
+/// State of a provider follows its table: what ended stays so.
+fn check_change(kind: &str, id: &UnifiedId, from: ResourceStatus, to: ResourceStatus) -> Result<(), StoreError> {
+    if from.may_become(to) {
+        return Ok(());
+    }
+    Err(StoreError::invalid(
+        "/status",
+        format!("{kind} {id} is {from} and cannot become {to}"),
+    ))
 }

@@ -7,7 +7,7 @@ use throughline_format::{Timestamp, clause};
 use super::{Store, World, samples};
 use crate::batch::{WriteBatch, WriteOp};
 use crate::records::{ResealedRecord, SealedResource, StoredAnnotation};
-use crate::{HashPurpose, KeyRing, OsRandom, SealContext, Sealed, Vault};
+use crate::{HashPurpose, KeyRing, OsRandom, SealContext, Sealed, StoreError, Vault};
 use samples::id;
 use std::sync::Arc;
 
@@ -116,11 +116,37 @@ pub(super) async fn owners_are_kept_apart(store: Store) {
         resource_id: samples::id(id),
         status,
     };
-    for status in ResourceStatus::ALL {
-        world.commit(vec![set("r1", *status)]).await.unwrap();
-        assert_eq!(world.store.resource(&id("r1")).await.unwrap().unwrap().status, *status);
+    for (from, to, name) in changes("res") {
+        let mut resource = samples::resource(&world, &name, "a", b"one");
+        resource.status = from;
+        world.commit(put(&resource)).await.unwrap();
+        let result = world.commit(vec![set(&name, to)]).await.map(|_| ());
+        let is = world.store.resource(&id(&name)).await.unwrap().unwrap().status;
+        check_change(from, to, result, is);
     }
     assert_eq!(world.refused(vec![set("none", ResourceStatus::Stale)]).await, "not-found.resource");
+}
+
+/// Every pair of states of provider state, each with the name of a record of its own.
+fn changes(prefix: &str) -> impl Iterator<Item = (ResourceStatus, ResourceStatus, String)> {
+    ResourceStatus::ALL.iter().flat_map(move |from| {
+        ResourceStatus::ALL
+            .iter()
+            .map(move |to| (*from, *to, format!("{prefix}_{from}_{to}")))
+    })
+}
+
+/// A change of the table happened, a state that stays is no change, and everything else was refused.
+fn check_change(from: ResourceStatus, to: ResourceStatus, result: Result<(), StoreError>, is: ResourceStatus) {
+    use ResourceStatus::{Active, Stale};
+    let allowed = from == to || from == Active || (from == Stale && to != Active);
+    match result {
+        Ok(()) => assert!(allowed && is == to, "{from} became {to}"),
+        Err(e) => assert!(
+            !allowed && is == from && e.code() == "invalid-request.validation",
+            "{from} to {to}: {e}, and is {is}"
+        ),
+    }
 }
 
 pub(super) async fn checkpoints_keep_every_field(store: Store) {
@@ -132,16 +158,19 @@ pub(super) async fn checkpoints_keep_every_field(store: Store) {
     world.commit(put(&checkpoint)).await.unwrap();
     world.commit(put(&checkpoint)).await.unwrap();
     assert_eq!(world.store.checkpoint(&id("ckpt_1")).await.unwrap(), Some(checkpoint.clone()));
-    for status in ResourceStatus::ALL {
-        world
-            .commit(vec![WriteOp::SetCheckpointStatus {
-                checkpoint_id: id("ckpt_1"),
-                status: *status,
-            }])
-            .await
-            .unwrap();
-        assert_eq!(world.store.checkpoint(&id("ckpt_1")).await.unwrap().unwrap().status, *status);
+    let set = |checkpoint: &str, status| WriteOp::SetCheckpointStatus {
+        checkpoint_id: id(checkpoint),
+        status,
+    };
+    for (from, to, name) in changes("ckpt") {
+        let mut checkpoint = samples::checkpoint(&world, &name, "i1", b"resp_123");
+        checkpoint.status = from;
+        world.commit(put(&checkpoint)).await.unwrap();
+        let result = world.commit(vec![set(&name, to)]).await.map(|_| ());
+        let is = world.store.checkpoint(&id(&name)).await.unwrap().unwrap().status;
+        check_change(from, to, result, is);
     }
+    world.commit(vec![set("ckpt_1", ResourceStatus::Invalid)]).await.unwrap();
     world
         .commit(put(&checkpoint))
         .await
