@@ -53,7 +53,7 @@ impl Projector {
                 stream: prepared.decoded.stream,
             });
         }
-        request.conversation = UnifiedConversationInput::complete(self.history.clone());
+        request.conversation = UnifiedConversationInput::complete(self.visible_history());
         let context = EncodeContext {
             target_model: Some(target.model.clone()),
             private: Arc::new(state),
@@ -70,6 +70,21 @@ impl Projector {
             loss: encoded.loss,
             stream: prepared.decoded.stream,
         })
+    }
+
+    /// The branch as this request sees it. A client that sends its whole history and no instructions has none any more,
+    /// whatever the branch held before.
+    fn visible_history(&self) -> Vec<UnifiedItem> {
+        let has_instructions = self
+            .prepared
+            .decoded
+            .unified
+            .conversation
+            .items
+            .iter()
+            .any(UnifiedItem::is_instructions);
+        let holds = |item: &&UnifiedItem| self.is_delta || has_instructions || !item.is_instructions();
+        self.history.iter().filter(holds).cloned().collect()
     }
 
     /// Whether every call ID of the request may stand on the target's wire as it is.

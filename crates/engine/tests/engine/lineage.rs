@@ -135,6 +135,26 @@ async fn an_edited_question_forks_and_a_changed_system_text_does_not() {
 }
 
 #[tokio::test]
+async fn a_client_that_stops_sending_instructions_has_none() {
+    let world = World::new();
+    let system = json!({"role":"system","content":"be brief"});
+    for (messages, sent) in [
+        (vec![system.clone(), user("one")], true),
+        (vec![user("one"), said("1"), user("two")], false),
+        (vec![system, user("one"), said("1"), user("two"), said("1"), user("three")], true),
+    ] {
+        let reply = json!({"type":"text","text":"1"});
+        World::expect(&world.anthropic, Answer::Sse(anthropic_sse(&[reply], "end_turn")));
+        let turn = world.begin(&CHAT, &chat_body("claude-x", &messages)).await;
+        turn.collect().await.unwrap();
+        let call = World::last_call(&world.anthropic);
+        assert_eq!(call.to_string().contains("be brief"), sent, "{call}");
+        assert_eq!(call["messages"].as_array().unwrap().len(), messages.len() - usize::from(sent));
+    }
+    assert_eq!(world.conversations().await.len(), 1);
+}
+
+#[tokio::test]
 async fn pruned_and_reordered_results_still_land_on_the_head() {
     let world = World::new();
     let call = |id: &str, name: &str| json!({"id":id,"type":"function","function":{"name":name,"arguments":"{}"}});
