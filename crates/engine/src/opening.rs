@@ -6,9 +6,9 @@ use crate::lineage::LINEAGE_VERSION;
 use crate::lineage::find::Found;
 use crate::ports::{IdKind, Target};
 use crate::private;
-use crate::scribe::Seat;
+use crate::scribe::{Scribe, Seat, Written};
+use crate::terminal;
 use crate::turn::Prepared;
-use bytes::Bytes;
 use std::borrow::Cow;
 use throughline_format::conversation::LeasePurpose;
 use throughline_format::event::{OperationChanged, OperationCreated};
@@ -17,8 +17,7 @@ use throughline_format::operation::{Cancellation, CleanupLease};
 use throughline_format::provenance::ItemOrigin;
 use throughline_format::{
     ErrorCategory, EventBody, EventDraft, Fold, OperationState, SchemaVersion, UnifiedAttribution, UnifiedBranch, UnifiedConversation,
-    UnifiedError, UnifiedEventV2, UnifiedId, UnifiedItem, UnifiedItemBase, UnifiedItemProvenance, UnifiedLease, UnifiedOperation,
-    fingerprint,
+    UnifiedError, UnifiedId, UnifiedItem, UnifiedItemBase, UnifiedItemProvenance, UnifiedLease, UnifiedOperation, fingerprint,
 };
 use throughline_protocols::DecodedRequest;
 use throughline_store::{LineageRow, WriteBatch, WriteOp};
@@ -39,7 +38,6 @@ pub(crate) struct Opening {
     /// The same as this request's own projection may use them: with references to payloads that are only lent.
     pub(crate) sent_items: Vec<UnifiedItem>,
     pub(crate) operation: UnifiedOperation,
-    requested_model: String,
 }
 
 impl Opening {
@@ -120,27 +118,28 @@ impl Opening {
             new_items,
             sent_items,
             operation,
-            requested_model: prepared.decoded.unified.model.requested.clone(),
         })
     }
 
-    /// `operation.created` and `operation.running`, stamped, with an empty fold for them.
-    pub(crate) fn first_events(&self, target: &Target) -> (Fold, Vec<(UnifiedEventV2, Bytes)>) {
-        let id = &self.operation.operation_id;
+    /// The scribe of the operation, at the place of its answer, and `operation.created` and `operation.running` as it wrote them.
+    pub(crate) fn first_events(
+        &self,
+        engine: &Engine,
+        decoded: &DecodedRequest,
+        target: &Target,
+    ) -> Result<(Scribe, Vec<Written>), UnifiedError> {
         let created = EventBody::OperationCreated(OperationCreated {
             source_branch_id: self.branch_id.clone(),
             source_head_item_id: self.operation.source_head_item_id.clone(),
             target: target.codec.profile(),
-            requested_model: Some(self.requested_model.clone()),
+            requested_model: Some(decoded.unified.model.requested.clone()),
             background: None,
         });
-        let bodies = [created, EventBody::OperationRunning(OperationChanged::default())];
-        let events = bodies.into_iter().zip(1..).map(|(body, sequence)| {
-            let event = EventDraft::new(body).stamp(id, sequence, self.operation.created_at);
-            let bytes = Bytes::from(serde_json::to_vec(&event).unwrap_or_default());
-            (event, bytes)
-        });
-        (Fold::new(id.clone()), events.collect())
+        let running = EventBody::OperationRunning(OperationChanged::default());
+        let id = self.operation.operation_id.clone();
+        let mut scribe = Scribe::new(id.clone(), Fold::new(id), self.seat(decoded), engine.limits);
+        let events = scribe.write(vec![EventDraft::new(created), EventDraft::new(running)], self.operation.created_at)?;
+        Ok((scribe, events))
     }
 
     pub(crate) fn batch(
@@ -149,7 +148,7 @@ impl Opening {
         prepared: &Prepared,
         found: &Found,
         claims: &Claims,
-        events: &[(UnifiedEventV2, Bytes)],
+        events: &[Written],
     ) -> Result<WriteBatch, UnifiedError> {
         let now = prepared.now;
         let mut batch = WriteBatch::new(now, self.conversation_id.clone());
@@ -170,11 +169,7 @@ impl Opening {
                 expires_at: lease.expires_at,
             }));
         }
-        batch.push(WriteOp::AppendEvents {
-            operation_id: self.operation.operation_id.clone(),
-            first_sequence: 1,
-            events: events.iter().map(|(_, bytes)| bytes.clone()).collect(),
-        });
+        batch.push(terminal::append(&self.operation.operation_id, events));
         for (side, owner) in &claims.stored {
             batch.push(WriteOp::PutResource(Box::new(private::seal(
                 &engine.vault,
@@ -207,7 +202,7 @@ impl Opening {
         Ok(batch)
     }
 
-    pub(crate) fn seat(&self, decoded: &DecodedRequest) -> Seat {
+    fn seat(&self, decoded: &DecodedRequest) -> Seat {
         Seat {
             conversation_id: self.conversation_id.clone(),
             branch_id: self.branch_id.clone(),

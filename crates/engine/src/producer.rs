@@ -28,7 +28,7 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 
 /// First and longest pause between two tries to commit the end.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// Most bytes of chunks that one commit takes.
 const GATHER_BYTES: usize = 256 * 1024;
 

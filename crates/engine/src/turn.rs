@@ -9,7 +9,6 @@ use crate::principal::Principal;
 use crate::private::ClientState;
 use crate::producer::{CloseOnDrop, Producer};
 use crate::projector::Projector;
-use crate::scribe::Scribe;
 use crate::tool_names::ToolNames;
 use bytes::Bytes;
 use std::sync::Arc;
@@ -291,7 +290,8 @@ impl TurnOpening {
             });
         }
         opening.operation.loss = Some(bounded(outgoing.loss.clone()));
-        let (mut fold, events) = opening.first_events(target);
+        let (scribe, events) = opening.first_events(engine, &prepared.decoded, target)?;
+        let cursor = engine.cursor(&prepared.turn.principal, &opening.conversation_id, &prepared.operation_id, 0)?;
         let batch = opening.batch(engine, prepared, &found, &claims, &events)?;
         // The publisher is there before the operation is, so nobody who finds the operation misses it.
         let live = Arc::new(Live::new(0, engine.limits.ring_events, engine.limits.ring_bytes));
@@ -301,13 +301,7 @@ impl TurnOpening {
             Err(StoreError::HeadMoved { .. }) => return Ok(None),
             Err(e) => return Err(e.to_unified().into()),
         }
-        let mut stamped = Vec::new();
-        for (event, bytes) in events {
-            fold.push(&event)
-                .map_err(|e| UnifiedError::new(ErrorCategory::Internal, "event-grammar", e.to_string()))?;
-            stamped.push((event.sequence, bytes));
-        }
-        live.publish(stamped);
+        live.publish(events);
         if engine.stopping.load(Ordering::SeqCst) {
             live.cancel(CancelRequest {
                 reason: None,
@@ -325,13 +319,13 @@ impl TurnOpening {
             request_id: prepared.request_id.clone(),
             stream: prepared.decoded.stream,
             loss,
-            cursor: engine.cursor(&prepared.turn.principal, &opening.conversation_id, &prepared.operation_id, 0)?,
+            cursor,
             subscription: engine.attach(prepared.operation_id.clone(), Some(Arc::clone(&live)), 0),
             encode: encode.clone(),
         };
         let producer = Producer {
             engine: Arc::clone(engine),
-            scribe: Scribe::new(prepared.operation_id.clone(), fold, opening.seat(&prepared.decoded), engine.limits),
+            scribe,
             operation: opening.operation,
             live,
             projector,
