@@ -50,7 +50,15 @@ pub trait IdSource: Send + Sync {
     fn next(&self, kind: IdKind) -> UnifiedId;
 }
 
-/// One request to a provider: bytes of its wire and what the driver needs to send them. Never a record.
+/// One request to a provider: bytes of its wire and what the driver needs to send them. Never a record: like everything of the
+/// execution context (spec, Runtime execution context) it has no serialised form, so none can hold it.
+///
+/// ```compile_fail,E0277
+/// fn stored<T: serde::Serialize>(_: &T) {}
+/// fn keep(call: &throughline_engine::ports::UpstreamCall) {
+///     stored(call);
+/// }
+/// ```
 pub struct UpstreamCall {
     /// Operation, for logs.
     pub operation_id: UnifiedId,

@@ -5,6 +5,7 @@ mod batch;
 mod convert;
 mod fingerprint;
 mod fold;
+mod replacement;
 mod support;
 mod usage;
 mod validate;

@@ -12,5 +12,6 @@ mod access;
 mod config;
 mod demo;
 mod events;
+mod execution_context;
 mod support;
 mod turns;
