@@ -1,6 +1,7 @@
 //! What every request passes: request ID, shape of its errors, authentication, panic fence.
 
 use super::failure::Failure;
+use super::surface::Spoken;
 use super::{App, Phase};
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -32,14 +33,13 @@ fn is_open(path: &str) -> bool {
 }
 
 impl App {
-    /// The codec whose shapes a path speaks.
-    fn shape(&self, request: &Request) -> Option<Arc<dyn Codec>> {
-        match request.uri().path() {
-            path if path.starts_with("/v1/messages") => Some(Arc::clone(&self.anthropic)),
-            path if path.starts_with("/v1/models") && is_anthropic_client(request.headers()) => Some(Arc::clone(&self.anthropic)),
-            path if path.starts_with("/v1/") => Some(Arc::clone(&self.openai_chat)),
-            _ => None,
+    /// The protocol whose shapes a request is answered in; absent = the native one.
+    fn shape(&self, request: &Request) -> Option<&Spoken> {
+        let path = request.uri().path();
+        if path.starts_with("/v1/models") && is_anthropic_client(request.headers()) {
+            return self.surface.of_family(&ProtocolFamily::AnthropicMessages);
         }
+        self.surface.of_path(path)
     }
 }
 
@@ -50,9 +50,10 @@ pub(crate) fn is_anthropic_client(headers: &axum::http::HeaderMap) -> bool {
 
 /// The middleware.
 pub(crate) async fn gate(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response<Body> {
+    let spoken = app.shape(&request).cloned();
     let scope = Scope {
         request_id: app.ids.next(IdKind::Request),
-        codec: app.shape(&request),
+        codec: spoken.as_ref().map(|spoken| Arc::clone(&spoken.codec)),
     };
     let path = request.uri().path().to_owned();
     let admitted = if is_open(&path) {
@@ -87,10 +88,10 @@ pub(crate) async fn gate(State(app): State<Arc<App>>, mut request: Request, next
         .or_else(|| HeaderValue::from_str(scope.request_id.as_str()).ok());
     if let Some(request_id) = request_id {
         // Where the client's SDK looks for it.
-        match scope.codec.as_ref().map(|codec| codec.profile().family) {
-            Some(ProtocolFamily::AnthropicMessages) => drop(response.headers_mut().insert("request-id", request_id.clone())),
-            Some(_) => drop(response.headers_mut().insert("x-request-id", request_id.clone())),
-            None => {}
+        if let Some(spoken) = &spoken {
+            response
+                .headers_mut()
+                .insert(HeaderName::from_static(spoken.protocol.request_id), request_id.clone());
         }
         response.headers_mut().insert(REQUEST_HEADER, request_id);
     }

@@ -4,9 +4,7 @@ use super::failure::{Failure, event_stream, json};
 use super::gate::{REQUEST_HEADER, Scope};
 use super::relay::{self, Detached, Framing};
 use super::{App, Phase, client};
-use axum::Extension;
 use axum::body::Body;
-use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use bytes::Bytes;
 use futures_util::FutureExt as _;
@@ -21,31 +19,15 @@ const OPERATION: HeaderName = HeaderName::from_static("throughline-operation");
 const CURSOR: HeaderName = HeaderName::from_static("throughline-cursor");
 const LOSS: HeaderName = HeaderName::from_static("throughline-loss");
 
-/// POST /v1/messages
-pub(super) async fn messages(
-    State(app): State<Arc<App>>,
-    Extension(scope): Extension<Scope>,
-    Extension(principal): Extension<Principal>,
+/// One turn of any client protocol.
+pub(super) async fn turn(
+    app: Arc<App>,
+    codec: Arc<dyn Codec>,
+    scope: Scope,
+    principal: Principal,
     headers: HeaderMap,
     body: Body,
 ) -> Response<Body> {
-    let codec = Arc::clone(&app.anthropic);
-    turn(app, codec, scope, principal, headers, body).await
-}
-
-/// POST /v1/chat/completions
-pub(super) async fn chat_completions(
-    State(app): State<Arc<App>>,
-    Extension(scope): Extension<Scope>,
-    Extension(principal): Extension<Principal>,
-    headers: HeaderMap,
-    body: Body,
-) -> Response<Body> {
-    let codec = Arc::clone(&app.openai_chat);
-    turn(app, codec, scope, principal, headers, body).await
-}
-
-async fn turn(app: Arc<App>, codec: Arc<dyn Codec>, scope: Scope, principal: Principal, headers: HeaderMap, body: Body) -> Response<Body> {
     if app.phase() >= Phase::Draining {
         return Failure::from(UnifiedError::new(
             ErrorCategory::Overloaded,

@@ -13,6 +13,7 @@ mod inbound;
 mod models;
 mod operations;
 mod relay;
+mod surface;
 mod view;
 
 pub use client::client_family;
@@ -21,14 +22,14 @@ pub use failure::native_status;
 use crate::auth::Authenticator;
 use crate::config::LimitsConfig;
 use crate::routing::RouteTable;
-use axum::Router;
+use axum::extract::State;
 use axum::routing::{get, post};
+use axum::{Extension, Router};
 use std::sync::Arc;
 use std::time::Duration;
 use throughline_engine::Engine;
 use throughline_engine::ports::{Clock, IdSource};
-use throughline_format::{ErrorCategory, ProtocolFamily, UnifiedError};
-use throughline_protocols::Codec;
+use throughline_format::UnifiedError;
 use tokio::sync::watch;
 
 /// Pause without an event after which a comment keeps the connection open (contract.md, section 2).
@@ -54,8 +55,7 @@ pub struct App {
     clock: Arc<dyn Clock>,
     routes: Arc<RouteTable>,
     auth: Authenticator,
-    anthropic: Arc<dyn Codec>,
-    openai_chat: Arc<dyn Codec>,
+    surface: surface::Surface,
     limits: HttpLimits,
     phase: watch::Sender<Phase>,
 }
@@ -109,8 +109,7 @@ impl App {
             clock: config.clock,
             routes: config.routes,
             auth: config.auth,
-            anthropic: codec(&ProtocolFamily::AnthropicMessages)?,
-            openai_chat: codec(&ProtocolFamily::OpenAiChat)?,
+            surface: surface::Surface::new()?,
             limits: config.limits,
             phase: watch::Sender::new(Phase::Starting),
         }))
@@ -130,21 +129,16 @@ impl App {
     }
 }
 
-fn codec(family: &ProtocolFamily) -> Result<Arc<dyn Codec>, UnifiedError> {
-    throughline_protocols::codec_of(family).ok_or_else(|| {
-        UnifiedError::new(
-            ErrorCategory::Unsupported,
-            "direction",
-            format!("this build has no codec for {family}"),
-        )
-    })
-}
-
 /// Every path of the gateway.
 pub fn router(app: Arc<App>) -> Router {
-    Router::new()
-        .route("/v1/messages", post(inbound::messages))
-        .route("/v1/chat/completions", post(inbound::chat_completions))
+    let mut turns = Router::new();
+    for spoken in app.surface.iter() {
+        let codec = Arc::clone(&spoken.codec);
+        let turn =
+            |State(app), Extension(scope), Extension(principal), headers, body| inbound::turn(app, codec, scope, principal, headers, body);
+        turns = turns.route(spoken.protocol.turn, post(turn));
+    }
+    turns
         .route("/v1/models", get(models::list))
         .route("/v1/models/{id}", get(models::one))
         .route("/unified/v2/operations/{id}", get(operations::one))
