@@ -38,6 +38,7 @@ pub mod sse;
 pub mod strength;
 pub mod synthetic;
 pub mod tool_name;
+pub mod tool_offer;
 pub mod wire;
 
 pub use capability::{Capabilities, CapabilityTable, Knobs, Support};

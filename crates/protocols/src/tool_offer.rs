@@ -1,0 +1,82 @@
+//! In which form a tool may be offered to a target: what its execution and its portability class decide (spec, Tools and agent
+//! lifecycle), before the target's own table says which hosted tools it has.
+//!
+//! A tool that the wrong side would execute is worse than one that is not offered: the call would run twice, or never.
+
+use throughline_format::tool::{Execution, Portability};
+use throughline_format::{UnifiedToolDefinition, UnifiedToolType};
+
+/// A form that a tool may have at a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToolOffer {
+    /// In its own form: the target's function, custom tool, or tool of the same kind.
+    OwnForm,
+    /// In its own form where the target has one, else as a function with its name and input schema, since whoever executes it
+    /// is on this side.
+    OwnFormOrFunction,
+    /// As a function only: the target must not execute it itself.
+    Function,
+    /// Not at all; the text says why.
+    Withheld(&'static str),
+}
+
+impl ToolOffer {
+    /// The form of `tool` at a target; `owner` tells whether the target is the one that the tool's resources and options belong to.
+    pub fn of(tool: &UnifiedToolDefinition, owner: bool) -> Self {
+        if tool.portability == Portability::OwnerBound && !owner {
+            return Self::Withheld("the tool needs a resource or options of its owner");
+        }
+        let is_callable = tool.name.is_some() && tool.input_schema.is_some();
+        let is_ours_to_define = matches!(tool.kind, UnifiedToolType::Function | UnifiedToolType::Custom);
+        match tool.execution {
+            Execution::Client if is_ours_to_define || !is_callable => Self::OwnForm,
+            Execution::Client => Self::OwnFormOrFunction,
+            // The gateway runs it, whatever the kind: a hosted form would make the provider run it.
+            Execution::Ccr if tool.kind == UnifiedToolType::Custom => Self::OwnForm,
+            Execution::Ccr if is_callable || tool.kind == UnifiedToolType::Function => Self::Function,
+            Execution::Ccr => Self::Withheld("this gateway executes the tool, and without a name and an input schema no model can call it"),
+            Execution::Provider if is_ours_to_define && !owner => {
+                Self::Withheld("its provider executes the tool, and the target is another one")
+            }
+            Execution::Provider => Self::OwnForm,
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use throughline_format::tool::Execution::{Ccr, Client, Provider};
+    use throughline_format::tool::Portability::{Equivalent, OwnerBound, Portable};
+    use throughline_format::{Json, UnifiedId};
+
+    #[test]
+    fn execution_and_portability_decide_the_form() {
+        use ToolOffer::{Function as AsFunction, OwnForm, OwnFormOrFunction};
+        use UnifiedToolType::{Custom, Function, Shell, WebSearch};
+        let rows = [
+            // kind, execution, portability, has a schema → form at another provider, at the owner
+            (Function, Client, Portable, true, Some(OwnForm), Some(OwnForm)),
+            (Function, Ccr, Portable, true, Some(AsFunction), Some(AsFunction)),
+            (Function, Provider, Portable, true, None, Some(OwnForm)),
+            (Custom, Client, Portable, false, Some(OwnForm), Some(OwnForm)),
+            (Custom, Ccr, Portable, false, Some(OwnForm), Some(OwnForm)),
+            (WebSearch, Provider, Equivalent, false, Some(OwnForm), Some(OwnForm)),
+            (WebSearch, Ccr, Portable, true, Some(AsFunction), Some(AsFunction)),
+            (WebSearch, Ccr, Portable, false, None, None),
+            (WebSearch, Provider, OwnerBound, false, None, Some(OwnForm)),
+            (Shell, Client, Portable, false, Some(OwnForm), Some(OwnForm)),
+            (Shell, Client, Portable, true, Some(OwnFormOrFunction), Some(OwnFormOrFunction)),
+        ];
+        for (kind, execution, portability, schema, elsewhere, at_owner) in rows {
+            let mut tool = UnifiedToolDefinition::new(UnifiedId::pending(), kind, execution, portability, Some("t".into()));
+            tool.input_schema = schema.then(|| Json::from_text(r#"{"type":"object"}"#.to_owned()).unwrap());
+            let offered = |owner| match ToolOffer::of(&tool, owner) {
+                ToolOffer::Withheld(_) => None,
+                form => Some(form),
+            };
+            assert_eq!((offered(false), offered(true)), (elsewhere, at_owner), "{tool:?}");
+        }
+    }
+}
