@@ -1,7 +1,7 @@
 //! What a protocol can express: one table per protocol that projections and documentation both read.
 
 use crate::feature::Feature;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use throughline_format::{ErrorCategory, UnifiedError};
 
 /// How well a target says a feature.
@@ -58,6 +58,7 @@ pub struct Knobs {
 pub struct Capabilities {
     knobs: Knobs,
     features: BTreeMap<Feature, Support>,
+    overridden: BTreeSet<String>,
 }
 
 impl Capabilities {
@@ -66,7 +67,25 @@ impl Capabilities {
         Self {
             knobs: table.knobs,
             features: table.features.iter().copied().collect(),
+            overridden: BTreeSet::new(),
         }
+    }
+
+    /// Whether the route says something about a key; what it says stands over everything that a dialect knows.
+    pub fn is_overridden(&self, key: &str) -> bool {
+        self.overridden.contains(key)
+    }
+
+    /// Takes what a dialect of the protocol knows of a feature, unless the route says otherwise.
+    pub(crate) fn learn(&mut self, feature: Feature, support: Support) {
+        if !self.is_overridden(feature.as_str()) {
+            self.features.insert(feature, support);
+        }
+    }
+
+    /// Limits and switches, for a dialect that has others.
+    pub(crate) const fn knobs_mut(&mut self) -> &mut Knobs {
+        &mut self.knobs
     }
 
     /// Limits and switches.
@@ -136,6 +155,7 @@ impl Capabilities {
                 }
             },
         }
+        self.overridden.insert(key.to_owned());
         Ok(())
     }
 }

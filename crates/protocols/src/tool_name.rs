@@ -22,7 +22,10 @@ pub fn wire<'a>(namespace: Option<&str>, name: &'a str, max_length: usize) -> Co
     }
     let digest = Sha256::of_all([b"throughline-tool-name@1\n".as_slice(), full.as_bytes()]);
     let tail = data_encoding::BASE32_NOPAD.encode(digest.as_bytes()).to_ascii_lowercase();
-    let room = max_length.saturating_sub(9);
+    // A name that is shorter than the digest's mark is the digest alone.
+    let Some(room) = max_length.checked_sub(9) else {
+        return Cow::Owned(tail.get(..max_length.max(1)).unwrap_or(&tail).to_owned());
+    };
     let head: String = full.chars().map(|c| if is_plain(c) { c } else { '_' }).take(room).collect();
     Cow::Owned(format!("{head}_{}", tail.get(..8).unwrap_or(&tail)))
 }
@@ -39,6 +42,8 @@ mod tests {
         let (a, b) = (format!("{long}a"), format!("{long}b"));
         assert_ne!(wire(None, &a, 64), wire(None, &b, 64));
         assert_ne!(wire(None, "files.read", 64), wire(None, "files_read", 64));
-        assert!(wire(None, &a, 64).len() <= 64);
+        for max in [1, 8, 9, 10, 64] {
+            assert!(wire(None, &a, max).len() <= max, "{max}");
+        }
     }
 }
