@@ -59,6 +59,18 @@ impl LossCollector {
         });
     }
 
+    /// Something that is said in another form and loses nothing by it: the disposition stays what it is.
+    pub fn remark(&mut self, feature: Feature, path: impl Into<String>, reason: impl Into<String>) {
+        self.report.note(UnifiedLossEntry {
+            path: path.into(),
+            feature: feature.as_str().to_owned(),
+            severity: LossSeverity::Info,
+            reason: reason.into(),
+            source_item_id: None,
+            target_capability: None,
+        });
+    }
+
     /// Something that they could notice.
     pub fn warning(&mut self, feature: Feature, path: impl Into<String>, reason: impl Into<String>) {
         self.add(LossSeverity::Warning, feature, path, reason);

@@ -2,8 +2,10 @@
 
 use super::decode_parts::ttl_of;
 use super::decode_request::{Reading, RequestDecoder};
+use super::dialect::Dialect;
 use super::private::{AUDIO_ID, Leftovers, REASONING_DETAILS, THOUGHT_SIGNATURE, own_call_id};
-use super::{media, profile, reasoning, wire};
+use super::reasoning::{self, Piece, TAGS, TagSplitter};
+use super::{media, profile, wire};
 use crate::side::SideResource;
 use crate::wire::TextOr;
 use throughline_format::cache::CacheBreakpoint;
@@ -35,6 +37,7 @@ impl RequestDecoder<'_> {
             }
             Some(TextOr::Text(text)) if text.is_empty() && has_more => reading.form.content = Some("empty".into()),
             Some(TextOr::List(list)) if list.is_empty() && has_more => reading.form.content = Some("parts".into()),
+            Some(TextOr::Text(text)) if self.has_tags(&text) => self.tagged(reading, &text),
             content => self.assistant_content(reading, content),
         }
         if message.refusal.is_some() || message.audio.is_some() {
@@ -66,6 +69,30 @@ impl RequestDecoder<'_> {
                     extra: crate::wire::Extra::default(),
                 },
             );
+        }
+    }
+
+    fn has_tags(&self, text: &str) -> bool {
+        let is_dialect = Dialect::of(self.context.dialect.as_deref()).reasoning == TAGS;
+        is_dialect && matches!(TagSplitter::default().push(text).first(), Some(Piece::Thought(_)))
+    }
+
+    /// Content that begins with its reasoning in tags: one item each.
+    fn tagged(&mut self, reading: &mut Reading, text: &str) {
+        let mut splitter = TagSplitter::default();
+        let (mut thought, mut said) = (String::new(), String::new());
+        for piece in splitter.push(text).into_iter().chain(splitter.finish()) {
+            match piece {
+                Piece::Thought(piece) => thought.push_str(&piece),
+                Piece::Text(piece) => said.push_str(&piece),
+            }
+        }
+        let id = self.next_id();
+        let part = reasoning::part(id.part(0), thought, ReasoningForm::Full);
+        self.push(id, Role::Assistant, UnifiedItemBody::Reasoning(ReasoningItem { parts: vec![part] }));
+        reading.form.reasoning = vec![TAGS.to_owned()];
+        if !said.is_empty() {
+            self.assistant_content(reading, Some(TextOr::Text(said)));
         }
     }
 

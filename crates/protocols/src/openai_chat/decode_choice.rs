@@ -3,7 +3,8 @@
 use super::decode_call::Call;
 use super::decode_stream::AnswerDecoder;
 use super::private::{Form, REASONING_DETAILS};
-use super::{media, profile, reasoning, usage, wire};
+use super::reasoning::{self, Piece, TAGS, TagSplitter};
+use super::{media, profile, usage, wire};
 use crate::side::SideResource;
 use crate::wire::TextOr;
 use serde_json::Value;
@@ -66,6 +67,8 @@ pub(super) struct ChoiceState {
     pub has_refusal: bool,
     pub audio: Option<(Vec<u8>, String)>,
     pub pending_base64: String,
+    /// Tells reasoning in tags apart, where the dialect puts it into the content.
+    pub tags: Option<TagSplitter>,
 }
 
 impl ChoiceState {
@@ -80,6 +83,7 @@ impl ChoiceState {
             has_refusal: false,
             audio: None,
             pending_base64: String::new(),
+            tags: None,
         }
     }
 
@@ -165,7 +169,7 @@ impl ChoiceState {
             Some(TextOr::Text(text)) if text.is_empty() && tokens.is_none() && answer.whole => {
                 answer.keep(format!("{base}/content"), Json::from_value(&Value::String(text)));
             }
-            Some(TextOr::Text(text)) => self.text(answer, &text, tokens.take(), None),
+            Some(TextOr::Text(text)) => self.content(answer, &text, tokens.take()),
             Some(TextOr::List(list)) => self.list(answer, list, tokens.take(), base),
         }
         match message.refusal {
@@ -220,6 +224,25 @@ impl ChoiceState {
                 extra: crate::wire::Extra::default(),
             };
             self.call(answer, call, 0, base, true);
+        }
+    }
+
+    /// Content as one text, which begins with its reasoning in some dialects.
+    fn content(&mut self, answer: &mut AnswerDecoder, text: &str, mut tokens: Option<Vec<UnifiedTokenLogprob>>) {
+        if answer.dialect.reasoning != TAGS {
+            self.text(answer, text, tokens, None);
+            return;
+        }
+        let pieces = self.tags.get_or_insert_default().push(text);
+        for piece in pieces {
+            self.piece(answer, piece, &mut tokens);
+        }
+    }
+
+    fn piece(&mut self, answer: &mut AnswerDecoder, piece: Piece, tokens: &mut Option<Vec<UnifiedTokenLogprob>>) {
+        match piece {
+            Piece::Thought(thought) => self.reasoning_text(answer, &thought, &[TAGS], ReasoningForm::Full),
+            Piece::Text(text) => self.text(answer, &text, tokens.take(), None),
         }
     }
 
@@ -396,6 +419,9 @@ impl ChoiceState {
 
     /// The choice has ended: everything open ends well.
     pub(super) fn close(&mut self, answer: &mut AnswerDecoder) {
+        if let Some(rest) = self.tags.as_mut().and_then(TagSplitter::finish) {
+            self.piece(answer, rest, &mut None);
+        }
         if let Some((bytes, transcript)) = self.audio.take() {
             self.open_message(answer, None);
             if let Some(open) = &mut self.message {

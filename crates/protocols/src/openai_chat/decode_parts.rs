@@ -118,6 +118,17 @@ impl RequestDecoder<'_> {
                     file.extra,
                 )
             }
+            wire::Part::DocumentUrl(document) => {
+                let (url, _) = address(reading, &format!("{pointer}/document_url"), document.document_url);
+                reading.leftovers.add_value(format!("{pointer}/type"), "document_url");
+                (
+                    PartBody::Document(MediaPart {
+                        source: media::source_of_url(&url),
+                        media: None,
+                    }),
+                    document.extra,
+                )
+            }
             wire::Part::InputAudio(audio) => {
                 let format = audio.input_audio.format.unwrap_or_else(|| "wav".into());
                 reading.form.member(format!("{pointer}/input_audio/format"), format.clone());

@@ -120,7 +120,7 @@ impl<'a> RequestDecoder<'a> {
                     ttl: ttl_of(value),
                 });
             }
-            if key == "prefix" && value.as_str() == "true" && is_assistant {
+            if (key == "prefix" || key == "partial") && value.as_str() == "true" && is_assistant {
                 self.prefill = self.items.last().map(|i| i.id.clone());
             }
         }

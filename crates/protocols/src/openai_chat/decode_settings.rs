@@ -1,5 +1,6 @@
 //! Requests from the wire: everything beside the messages.
 
+use super::decode_dialect::{dialect_format, dialect_reasoning, dialect_setting, safety};
 use super::decode_request::RequestDecoder;
 use super::private::{Form, Leftovers};
 use super::wire;
@@ -10,8 +11,7 @@ use std::collections::BTreeMap;
 use throughline_format::cache::{CacheMode, UnifiedCacheDirective, UnifiedCacheIntent};
 use throughline_format::intent::{
     GrammarSyntax, Include, JsonSchemaFormat, LogprobsIntent, MediaIntent, Nothing, OutputFormat, OutputModality, ParallelTools,
-    PredictionIntent, PrefillIntent, ReasoningEffort, ReasoningIntent, ReasoningMode, ReasoningSummary, Seed, ServiceTier, SpeechIntent,
-    SpeechVoice, Verbosity,
+    PredictionIntent, PrefillIntent, ReasoningIntent, Seed, ServiceTier, SpeechIntent, SpeechVoice, Verbosity,
 };
 use throughline_format::json::UserMap;
 use throughline_format::metadata::UnifiedSemanticMetadata;
@@ -30,7 +30,11 @@ pub(super) fn finish(wire: wire::Request, mut decoder: RequestDecoder) -> Decode
     let mut form = Form::default();
     let operation = decoder.context.operation_id.clone();
     let breakpoints = std::mem::take(&mut decoder.breakpoints);
-    let mut request = decoder.request(wire.model.clone());
+    let model = wire.model.clone().or_else(|| decoder.context.requested_model.clone());
+    if wire.model.is_none() {
+        form.absent.push("/model".into());
+    }
+    let mut request = decoder.request(model.unwrap_or_else(|| crate::UNSPECIFIED_MODEL.into()));
     let stream = wire.stream == Some(true);
     if wire.stream == Some(false) {
         left.add_value("/stream", false);
@@ -48,6 +52,18 @@ pub(super) fn finish(wire: wire::Request, mut decoder: RequestDecoder) -> Decode
     let reasoning = dialect_reasoning(&extra.0, wire.reasoning_effort.as_deref());
     request.generation.reasoning = (reasoning != ReasoningIntent::default()).then_some(reasoning);
     request.output = output(&wire, &mut left);
+    for (key, raw) in &extra.0 {
+        if let Some(format) = dialect_format(key, raw) {
+            request
+                .output
+                .get_or_insert_default()
+                .format
+                .get_or_insert(UnifiedIntent::preferred(format));
+        }
+        if key == "moderation" {
+            request.generation.safety_settings = safety(raw).and_then(preferred);
+        }
+    }
     cache(&wire, breakpoints, &mut request.cache, &mut left, &mut form);
     request.state = wire.store.map(|store| UnifiedStateInput {
         persist: Some(UnifiedIntent::new(store, UnifiedRequirement::Required)),
@@ -259,66 +275,6 @@ fn generation(wire: &wire::Request, left: &mut Leftovers, operation: &UnifiedId)
         g.prediction = preferred(PredictionIntent { parts });
     }
     g
-}
-
-/// Settings of dialects that have a word here; they are kept raw as well, so that the spelling comes back.
-fn dialect_setting(g: &mut UnifiedGenerationIntent, key: &str, value: &Json) {
-    let Some(number) = value.parse().as_f64() else { return };
-    match key {
-        "top_k" => g.top_k = preferred(number),
-        "min_p" => g.min_p = preferred(number),
-        "repetition_penalty" => g.repetition_penalty = preferred(number),
-        _ => {}
-    }
-}
-
-/// Members that ask for reasoning in the words of a dialect.
-pub(super) const REASONING_MEMBERS: &[&str] = &["reasoning", "thinking", "enable_thinking", "thinking_budget"];
-
-/// What OpenAI's member and those of the dialects say about reasoning.
-pub(super) fn dialect_reasoning(members: &[(String, Json)], effort: Option<&str>) -> ReasoningIntent {
-    let mut r = ReasoningIntent {
-        effort: effort.map(ReasoningEffort::from_word).and_then(preferred),
-        ..ReasoningIntent::default()
-    };
-    for (key, value) in members {
-        let value = value.parse();
-        match key.as_str() {
-            "reasoning" => {
-                if let Some(word) = value.get("effort").and_then(|v| v.as_str()) {
-                    r.effort = preferred(ReasoningEffort::from_word(word));
-                }
-                if let Some(budget) = value.get("max_tokens").and_then(serde_json::Value::as_u64) {
-                    r.budget_tokens = preferred(budget);
-                }
-                if let Some(on) = value.get("enabled").and_then(serde_json::Value::as_bool) {
-                    r.mode = preferred(if on { ReasoningMode::On } else { ReasoningMode::Off });
-                }
-                if value.get("exclude").and_then(serde_json::Value::as_bool) == Some(true) {
-                    r.summary = preferred(ReasoningSummary::None);
-                }
-            }
-            "thinking" => {
-                r.mode = match value.get("type").and_then(|v| v.as_str()) {
-                    Some("enabled") => preferred(ReasoningMode::On),
-                    Some("disabled") => preferred(ReasoningMode::Off),
-                    Some("adaptive" | "auto") => preferred(ReasoningMode::Auto),
-                    _ => r.mode.take(),
-                };
-                if let Some(budget) = value.get("budget_tokens").and_then(serde_json::Value::as_u64) {
-                    r.budget_tokens = preferred(budget);
-                }
-            }
-            "enable_thinking" => {
-                if let Some(on) = value.as_bool() {
-                    r.mode = preferred(if on { ReasoningMode::On } else { ReasoningMode::Off });
-                }
-            }
-            "thinking_budget" => r.budget_tokens = value.as_u64().and_then(preferred),
-            _ => {}
-        }
-    }
-    r
 }
 
 fn output(wire: &wire::Request, left: &mut Leftovers) -> Option<UnifiedOutputIntent> {

@@ -4,6 +4,7 @@
 //! Choices interleave; each one numbers its items on its own, so that IDs do not depend on how they interleave.
 
 use super::decode_choice::{CANDIDATES, ChoiceState};
+use super::dialect::Dialect;
 use super::private::{Form, Leftovers, UNMAPPED};
 use super::{errors, profile, usage, wire};
 use crate::codec::{Decoded, StreamDecoder};
@@ -27,6 +28,8 @@ const ROOT_RESOURCE: Count = 16;
 /// State of one answer.
 pub(super) struct AnswerDecoder {
     pub context: DecodeContext,
+    /// For what the payload cannot show.
+    pub dialect: &'static Dialect,
     pub out: Decoded,
     /// The answer comes as a whole.
     pub whole: bool,
@@ -46,6 +49,7 @@ pub(super) struct AnswerDecoder {
 impl AnswerDecoder {
     pub(super) fn new(context: DecodeContext, whole: bool) -> Self {
         Self {
+            dialect: Dialect::of(context.dialect.as_deref()),
             context,
             out: Decoded::default(),
             whole,

@@ -3,6 +3,7 @@
 use super::encode_request::{RequestEncoder, is_own};
 use super::private::{Entries, FILE_ID};
 use super::{media, wire};
+use crate::capability::Support;
 use crate::feature::Feature;
 use crate::wire::{Extra, TextOr};
 use throughline_format::intent::UnifiedRequirement;
@@ -95,8 +96,10 @@ impl<'e> PartRun<'e> {
     }
 
     fn extra(&self) -> Extra {
-        self.entries
-            .level(&format!("/content/{}", self.next), &["type", "image_url", "video_url", "file_url"])
+        self.entries.level(
+            &format!("/content/{}", self.next),
+            &["type", "image_url", "video_url", "file_url", "document_url"],
+        )
     }
 
     /// Adds one part.
@@ -111,6 +114,7 @@ impl<'e> PartRun<'e> {
         };
         let suffix = format!("/{member}/{number}");
         let own = is_own(item);
+        let support = encoder.capabilities.support(media_feature(&part.body));
         let mut lose =
             |severity, feature, more: &str, reason: &str| encoder.lose(severity, feature, index, &format!("{suffix}{more}"), reason);
         let wire = match &part.body {
@@ -152,7 +156,11 @@ impl<'e> PartRun<'e> {
                 })
             }
             PartBody::Refusal(r) => text(r.text.clone()),
-            PartBody::Json(json) => text(json.value.as_str().to_owned()),
+            PartBody::Json(json) => {
+                let more = if json.schema_name.is_some() { "/schemaName" } else { "" };
+                lose(LossSeverity::Info, Feature::PartJson, more, "the JSON is said as text");
+                text(json.value.as_str().to_owned())
+            }
             PartBody::Reasoning(_) => {
                 lose(
                     LossSeverity::Warning,
@@ -205,6 +213,13 @@ impl<'e> PartRun<'e> {
             | PartBody::File(m)
             | PartBody::Binary(m) => {
                 let feature = media_feature(&part.body);
+                if let Support::Unsupported(why) = support
+                    && self.entries.get(&format!("/content/{}/type", self.next)).is_none()
+                    && !(own && feature == Feature::PartVideo)
+                {
+                    lose(LossSeverity::Warning, feature, "", why);
+                    return;
+                }
                 if !takes_media {
                     lose(LossSeverity::Warning, feature, "", "the target takes media only from the user");
                     return;
@@ -212,7 +227,14 @@ impl<'e> PartRun<'e> {
                 match self.media(encoder, &part.body, m, own) {
                     Ok((wire, notes)) => {
                         for (feature, more, reason) in notes {
-                            encoder.lose(LossSeverity::Info, feature, index, &format!("{suffix}{more}"), reason);
+                            let path = format!("{suffix}{more}");
+                            if matches!(feature, Feature::WireSpelling | Feature::RecordBookkeeping) {
+                                encoder
+                                    .loss
+                                    .remark(feature, format!("{}{path}", RequestEncoder::path(index)), reason);
+                            } else {
+                                encoder.lose(LossSeverity::Info, feature, index, &path, reason);
+                            }
                         }
                         if self.moves_media && !matches!(wire, wire::Part::Text(_)) {
                             self.moved.push(wire);
@@ -229,6 +251,11 @@ impl<'e> PartRun<'e> {
                 }
             }
         };
+        let mut wire = wire;
+        let is_last = number + 1 == item.parts().len();
+        if let Some(extra) = extra_of(&mut wire) {
+            encoder.marks.put(&item.id, &part.part_id, is_last, extra);
+        }
         self.parts.push(wire);
         self.next += 1;
     }
@@ -275,14 +302,36 @@ impl<'e> PartRun<'e> {
                 extra: self.entries.level(&format!("{pointer}/{member}"), &[]),
             }),
         };
-        let kind: Option<String> = self.entries.get(&format!("{pointer}/type")).and_then(|k| k.decode().ok());
-        let wire = match (body, kind.as_deref(), url) {
+        let written: Option<String> = self.entries.get(&format!("{pointer}/type")).and_then(|k| k.decode().ok());
+        let is_address = matches!(part.source, UnifiedDataSource::Url(_));
+        let of_dialect = match body {
+            PartBody::Video(_) if encoder.dialect.video => Some("video_url"),
+            PartBody::Document(_) | PartBody::File(_) if is_address => encoder.dialect.document_url,
+            _ => None,
+        };
+        let wire = match (body, written.as_deref().or(of_dialect), url) {
             (PartBody::Video(_), Some("video_url"), Some(url)) => wire::Part::VideoUrl(wire::VideoPart {
                 video_url: address("video_url", url, None),
                 extra,
             }),
             (_, Some("file_url"), Some(url)) => wire::Part::FileUrl(wire::FileUrlPart {
                 file_url: address("file_url", url, None),
+                extra,
+            }),
+            (_, Some("document_url"), Some(url)) => wire::Part::DocumentUrl(wire::DocumentUrlPart {
+                document_url: match self.entries.get(&format!("{pointer}/document_url")) {
+                    None if written.is_some() => address("document_url", url, None),
+                    _ => wire::ObjectOrText::Text(url),
+                },
+                extra,
+            }),
+            (PartBody::Document(_) | PartBody::File(_), Some("file"), Some(url)) => wire::Part::File(wire::FilePart {
+                file: wire::File {
+                    file_data: Some(url),
+                    file_id: None,
+                    filename: meta.and_then(|m| m.name.clone().or_else(|| m.title.clone())),
+                    extra: Extra::default(),
+                },
                 extra,
             }),
             (PartBody::Image(_), _, Some(url)) => {
@@ -300,6 +349,13 @@ impl<'e> PartRun<'e> {
                 let format = media::audio_format(&inline.media_type);
                 if !own && !matches!(format, "wav" | "mp3") {
                     return Err("the target takes audio only as wav and mp3");
+                }
+                if format != inline.media_type {
+                    notes.push((
+                        Feature::WireSpelling,
+                        "/source/mediaType",
+                        "the media type is said as a format word",
+                    ));
                 }
                 let input_audio = wire::InputAudio {
                     data: media::base64_of(inline),
@@ -339,6 +395,11 @@ impl<'e> PartRun<'e> {
                     return Err("the handle belongs to another owner (openai-chat/file-id@1)");
                 };
                 debug_assert!(FILE_ID.starts_with("openai-chat/"));
+                notes.push((
+                    Feature::RecordBookkeeping,
+                    "/source/resource",
+                    "the handle itself is sent; whose it is shows in the credential",
+                ));
                 let filename = meta.and_then(|m| m.name.clone());
                 let file = wire::File {
                     file_data: None,
@@ -351,6 +412,22 @@ impl<'e> PartRun<'e> {
         };
         Ok((wire, notes))
     }
+}
+
+/// Members of a part that its type does not name.
+fn extra_of(part: &mut wire::Part) -> Option<&mut Extra> {
+    Some(match part {
+        wire::Part::Text(p) => &mut p.extra,
+        wire::Part::Refusal(p) => &mut p.extra,
+        wire::Part::ImageUrl(p) => &mut p.extra,
+        wire::Part::InputAudio(p) => &mut p.extra,
+        wire::Part::File(p) => &mut p.extra,
+        wire::Part::Thinking(p) => &mut p.extra,
+        wire::Part::VideoUrl(p) => &mut p.extra,
+        wire::Part::FileUrl(p) => &mut p.extra,
+        wire::Part::DocumentUrl(p) => &mut p.extra,
+        wire::Part::Unknown(_) => return None,
+    })
 }
 
 fn media_feature(body: &PartBody) -> Feature {

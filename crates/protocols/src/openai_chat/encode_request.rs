@@ -3,7 +3,9 @@
 //! Every call is answered directly after its message, once; what has no place there is moved or said in text, and each of
 //! that is a loss entry. What stands beside the messages is in [`super::encode_settings`], parts are in [`super::encode_parts`].
 
+use super::dialect::Dialect;
 use super::encode_parts::PartRun;
+use super::marks::Marks;
 use super::private::{CALL_ID, Entries, Form, payload};
 use super::{encode_settings, wire};
 use crate::capability::Capabilities;
@@ -17,16 +19,25 @@ use throughline_format::item::{Placement, Role, ToolResultItem, newest_instructi
 use throughline_format::loss::LossSeverity;
 use throughline_format::{ErrorCategory, ProtocolFamily, UnifiedError, UnifiedItem, UnifiedItemBody, UnifiedRequestV2};
 
+/// What the assistant says between a result and a user message, where a dialect wants something there.
+const AFTER_RESULT: &str = "[The result was received.]";
+
 /// Writes a request body.
 pub(super) fn encode(request: &UnifiedRequestV2, context: &EncodeContext) -> Result<Encoded, UnifiedError> {
     let root = Entries::of_root(context);
+    let dialect = Dialect::of(context.dialect.as_deref());
     let mut capabilities = context.capabilities.clone();
+    dialect.teach(&mut capabilities, &super::capabilities::TABLE);
+    let mut loss = LossCollector::new();
+    let marks = Marks::of(request, dialect, &capabilities, &mut loss);
     encode_settings::adjust(request, &root, context, &mut capabilities);
     let mut encoder = RequestEncoder {
         request,
         context,
+        dialect,
         capabilities,
-        loss: LossCollector::new(),
+        marks,
+        loss,
         messages: Vec::new(),
         call_ids: BTreeMap::new(),
         results: BTreeMap::new(),
@@ -35,6 +46,8 @@ pub(super) fn encode(request: &UnifiedRequestV2, context: &EncodeContext) -> Res
     };
     encoder.loss.report_intents(request, &encoder.capabilities);
     encoder.history();
+    encoder.separate_results();
+    encoder.marks.report(&mut encoder.loss);
     let messages = std::mem::take(&mut encoder.messages);
     let body = encode_settings::body(&mut encoder, &root, messages);
     let body = serde_json::to_string(&body).map_err(|e| UnifiedError::new(ErrorCategory::Internal, "encode", e.to_string()))?;
@@ -48,7 +61,10 @@ pub(super) fn encode(request: &UnifiedRequestV2, context: &EncodeContext) -> Res
 pub(super) struct RequestEncoder<'a> {
     pub request: &'a UnifiedRequestV2,
     pub context: &'a EncodeContext,
+    pub dialect: &'static Dialect,
+    /// What the target can express, with what its dialect and the body's own members add.
     pub capabilities: Capabilities,
+    pub marks: Marks,
     pub loss: LossCollector,
     pub messages: Vec<wire::Message>,
     /// Wire ID by index of the call's item.
@@ -209,7 +225,7 @@ impl<'a> RequestEncoder<'a> {
 
     /// Gives every call its wire ID and its result.
     pub(super) fn plan_calls(&mut self) {
-        let max = self.context.capabilities.knobs().max_tool_id_length;
+        let max = self.capabilities.knobs().max_tool_id_length;
         let mut times: BTreeMap<&str, usize> = BTreeMap::new();
         let mut taken: BTreeSet<String> = BTreeSet::new();
         let mut open: BTreeMap<&str, usize> = BTreeMap::new();
@@ -225,10 +241,13 @@ impl<'a> RequestEncoder<'a> {
                     let mut wire_id = if is_known {
                         source.to_owned()
                     } else {
-                        crate::call_id::wire(source, max).into_owned()
+                        self.dialect.call_id(source, max).into_owned()
                     };
-                    if taken.contains(&wire_id) {
-                        wire_id = crate::call_id::wire(&format!("{source}##{index}"), max).into_owned();
+                    // A replacement that is somebody else's ID already gives way; each try has another text.
+                    let mut tries = 0;
+                    while taken.contains(&wire_id) && tries <= index {
+                        wire_id = self.dialect.call_id(&format!("{source}##{index}.{tries}"), max).into_owned();
+                        tries += 1;
                     }
                     taken.insert(wire_id.clone());
                     self.call_ids.insert(index, wire_id);
@@ -312,7 +331,7 @@ impl<'a> RequestEncoder<'a> {
         };
         let mut role = item.role.unwrap_or(Role::User);
         if placement == Some(Placement::Inline)
-            && !self.context.capabilities.knobs().mid_conversation_system
+            && !self.capabilities.knobs().mid_conversation_system
             && matches!(role, Role::System | Role::Developer)
         {
             self.lose(
@@ -326,8 +345,18 @@ impl<'a> RequestEncoder<'a> {
         }
         let role = match role {
             Role::System => "system",
-            Role::Developer => "developer",
-            _ => "user",
+            Role::Developer if self.dialect.developer => "developer",
+            Role::Developer => {
+                self.lose(
+                    LossSeverity::Info,
+                    Feature::ConversationSystemRole,
+                    index,
+                    "/role",
+                    "the dialect has no role for developers; it is a system message",
+                );
+                "system"
+            }
+            Role::User | Role::Assistant | Role::Tool => "user",
         };
         let entries = Entries::of(self.context.private.as_ref(), item.provider_data.as_ref());
         let form = Form::of(self.context.private.as_ref(), item.provider_data.as_ref());
@@ -336,6 +365,9 @@ impl<'a> RequestEncoder<'a> {
         let content = run.finish(form.content.as_deref() == Some("parts"));
         let mut wire = message(role);
         wire.extra = entries.level("", &["content", "refusal"]);
+        if entries.covers("/cache_control") {
+            self.marks.came_back(&item.id);
+        }
         match content {
             Some(content) => wire.content = Some(content),
             None if form.content.is_some() && self.same_family => {}
@@ -355,6 +387,29 @@ impl<'a> RequestEncoder<'a> {
             Some(last) => join_content(last, wire),
             None => self.messages.push(wire),
         }
+    }
+
+    /// Where a dialect refuses a user message directly after a result, a note of the assistant stands between them.
+    fn separate_results(&mut self) {
+        if self.dialect.user_after_tool {
+            return;
+        }
+        let mut separated: Vec<wire::Message> = Vec::with_capacity(self.messages.len());
+        for next in std::mem::take(&mut self.messages) {
+            let is_after = separated.last().is_some_and(|m| m.role.as_deref() == Some("tool"));
+            if is_after && next.role.as_deref() == Some("user") {
+                let mut note = message("assistant");
+                note.content = Some(TextOr::Text(AFTER_RESULT.to_owned()));
+                separated.push(note);
+                self.loss.warning(
+                    Feature::ConversationOrder,
+                    "/conversation/items",
+                    "the dialect takes no user message directly after a result; a note of the assistant stands between them",
+                );
+            }
+            separated.push(next);
+        }
+        self.messages = separated;
     }
 
     /// A result without a call becomes user text.

@@ -1,6 +1,8 @@
 //! Unstreamed answers to the wire.
 
+use super::dialect::Dialect;
 use super::private::{Entries, Form, REASONING_DETAILS, THOUGHT_SIGNATURE, payload};
+use super::reasoning::{self, TAGS};
 use super::{errors, media, usage};
 use crate::codec::Encoded;
 use crate::context::EncodeContext;
@@ -246,17 +248,21 @@ impl ResponseEncoder<'_> {
                 );
             }
         }
-        if form.reasoning.iter().any(|f| f == "thinking") {
+        let fields: Vec<String> = match (form.reasoning.as_slice(), message.details.is_empty()) {
+            ([], true) => vec![Dialect::of(self.context.dialect.as_deref()).reasoning.to_owned()],
+            (fields, _) => fields.to_vec(),
+        };
+        if fields.iter().any(|f| f == TAGS) {
+            message.push_text(&reasoning::tagged(&text));
+            return;
+        }
+        if fields.iter().any(|f| f == "thinking") {
             message
                 .parts
                 .push(json!({"type": "thinking", "thinking": [{"type": "text", "text": text}]}));
             message.as_list = true;
             return;
         }
-        let fields: Vec<String> = match (form.reasoning.as_slice(), message.details.is_empty()) {
-            ([], true) => vec!["reasoning_content".into()],
-            (fields, _) => fields.to_vec(),
-        };
         for field in fields.iter().filter(|_| !text.is_empty()) {
             match message.reasoning.get_mut(field) {
                 Some(Value::String(known)) => known.push_str(&text),

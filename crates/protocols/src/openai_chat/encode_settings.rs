@@ -1,20 +1,17 @@
 //! Requests to the wire: everything beside the messages. Tools are in [`super::encode_tools`].
 
-use super::decode_settings::{REASONING_MEMBERS, dialect_reasoning};
 use super::encode_parts::{json_of, text};
-use super::encode_request::{RequestEncoder, message};
+use super::encode_request::RequestEncoder;
 use super::private::{Entries, Form};
-use super::{encode_tools, wire};
-use crate::capability::Capabilities;
+use super::{encode_output, encode_reasoning, encode_tools, wire};
+use crate::capability::{Capabilities, Support};
 use crate::context::EncodeContext;
 use crate::feature::Feature;
 use crate::wire::{Extra, TextOr};
 use serde_json::{Value, json};
 use throughline_format::cache::CacheMode;
-use throughline_format::intent::{
-    Include, OutputFormat, ParallelTools, ReasoningEffort, ReasoningIntent, ReasoningMode, ServiceTier, UnifiedRequirement,
-};
-use throughline_format::{Count, Json, ProtocolFamily, UnifiedRequestV2};
+use throughline_format::intent::{Include, ParallelTools, ServiceTier};
+use throughline_format::{Json, ProtocolFamily, UnifiedRequestV2};
 
 /// Root members that are put back only under a condition.
 const GUARDED: &[&str] = &[
@@ -31,32 +28,28 @@ const GUARDED: &[&str] = &[
     "thinking",
     "enable_thinking",
     "thinking_budget",
+    "chat_template_kwargs",
+    "random_seed",
+    "repeat_penalty",
+    "structured_outputs",
+    "guided_regex",
+    "guided_grammar",
+    "guided_json",
+    "grammar",
+    "json_schema",
+    "moderation",
 ];
-/// Dialects that know only the older spelling of the token limit.
-const OLD_LIMIT: &[&str] = &[
-    "deepseek",
-    "mistral",
-    "qwen",
-    "kimi",
-    "glm",
-    "minimax",
-    "vllm",
-    "llama-cpp",
-    "ollama",
-];
-
 /// Says which intents this request can carry beyond the table, because they come back as they came.
 pub(super) fn adjust(request: &UnifiedRequestV2, root: &Entries, context: &EncodeContext, capabilities: &mut Capabilities) {
-    let mut lossless = |feature: Feature| {
-        // The word is one of the list, so this cannot fail.
-        let _ = capabilities.set(feature.as_str(), &Value::Bool(true));
-    };
+    let mut lossless = |feature: Feature| capabilities.learn(feature, Support::Lossless);
     let same_family = request.source.profile.family == ProtocolFamily::OpenAiChat;
     for (member, feature) in [
         ("top_k", Feature::GenerationTopK),
         ("min_p", Feature::GenerationMinP),
         ("repetition_penalty", Feature::GenerationRepetitionPenalty),
+        ("repeat_penalty", Feature::GenerationRepetitionPenalty),
         ("models", Feature::ModelFallbacks),
+        ("moderation", Feature::GenerationSafetySettings),
     ] {
         if root.get(&format!("/{member}")).is_some() {
             lossless(feature);
@@ -70,11 +63,11 @@ pub(super) fn adjust(request: &UnifiedRequestV2, root: &Entries, context: &Encod
             .prefill
             .as_ref()
             .and_then(|p| request.conversation.items.iter().find(|i| i.id == p.value.item_id));
-        if prefill.is_some_and(|item| Entries::of(context.private.as_ref(), item.provider_data.as_ref()).covers("/prefix")) {
+        if prefill.is_some_and(|item| Entries::of(context.private.as_ref(), item.provider_data.as_ref()).is_prefix()) {
             lossless(Feature::GenerationPrefill);
         }
     }
-    if reasoning_members(request, root).is_some() {
+    if encode_reasoning::members(request, root).is_some() {
         for feature in [
             Feature::GenerationReasoningMode,
             Feature::GenerationReasoningEffort,
@@ -83,6 +76,11 @@ pub(super) fn adjust(request: &UnifiedRequestV2, root: &Entries, context: &Encod
         ] {
             lossless(feature);
         }
+    }
+    let format = request.output.as_ref().and_then(|o| o.format.as_ref());
+    if format.is_some_and(|f| encode_output::written_format(root, &f.value).is_some()) {
+        lossless(Feature::OutputGrammar);
+        lossless(Feature::OutputSchema);
     }
     if request
         .output
@@ -115,43 +113,21 @@ fn payload_exists(context: &EncodeContext, item: &throughline_format::UnifiedIte
                 .is_some_and(|p| p.family == ProtocolFamily::OpenAiChat)
 }
 
-/// The reasoning members of a dialect, when they still say what the record says; with OpenAI's own member beside them.
-#[allow(clippy::type_complexity)] // used here only
-fn reasoning_members(request: &UnifiedRequestV2, root: &Entries) -> Option<(Vec<(String, Json)>, Option<String>)> {
-    let members: Vec<(String, Json)> = REASONING_MEMBERS
-        .iter()
-        .filter_map(|m| root.get(&format!("/{m}")).map(|v| ((*m).to_owned(), v.clone())))
-        .collect();
-    if members.is_empty() {
-        return None;
-    }
-    let wanted = request.generation.reasoning.clone().unwrap_or_default();
-    if dialect_reasoning(&members, None) == wanted {
-        return Some((members, None));
-    }
-    let effort = wanted.effort.as_ref().map(|e| e.value.as_str().to_owned());
-    (dialect_reasoning(&members, effort.as_deref()) == wanted).then_some((members, effort))
-}
-
 /// The whole body.
 pub(super) fn body(encoder: &mut RequestEncoder, root: &Entries, messages: Vec<wire::Message>) -> wire::Request {
     let (request, context) = (encoder.request, encoder.context);
     let form = Form::of_root(context.private.as_ref());
     let g = &request.generation;
     let mut extra = root.level("", GUARDED);
-    let mut wire = empty(
-        context.target_model.clone().unwrap_or_else(|| request.model.requested.clone()),
-        messages,
-    );
-    let plain = |feature: Feature| matches!(encoder.capabilities.support(feature), crate::Support::Lossless);
+    let mut wire = empty(model(encoder, &form), messages);
+    let plain = |feature: Feature| encoder.capabilities.support(feature) == Support::Lossless;
     if let Some(limit) = g
         .max_output_tokens
         .as_ref()
         .filter(|_| plain(Feature::GenerationMaxOutputTokens))
         .map(|l| l.value)
     {
-        let is_old = root.get("/max_tokens").is_some_and(|v| v.as_str() == limit.to_string())
-            || context.dialect.as_deref().is_some_and(|d| OLD_LIMIT.contains(&d));
+        let is_old = root.get("/max_tokens").is_some_and(|v| v.as_str() == limit.to_string()) || encoder.dialect.old_limit;
         *(if is_old {
             &mut wire.max_tokens
         } else {
@@ -170,11 +146,16 @@ pub(super) fn body(encoder: &mut RequestEncoder, root: &Entries, messages: Vec<w
         .as_ref()
         .filter(|_| plain(Feature::GenerationCandidateCount))
         .map(|n| n.value);
-    wire.seed = g
+    let seed = g
         .seed
         .as_ref()
         .filter(|_| plain(Feature::GenerationSeed))
         .and_then(|s| s.value.to_i64());
+    let is_named = encoder.dialect.seed != "seed" || root.get("/random_seed").is_some();
+    wire.seed = seed.filter(|_| !is_named);
+    if let Some(seed) = seed.filter(|_| is_named) {
+        extra.0.push(("random_seed".into(), Json::from_value(&json!(seed))));
+    }
     wire.frequency_penalty = g
         .frequency_penalty
         .as_ref()
@@ -190,12 +171,22 @@ pub(super) fn body(encoder: &mut RequestEncoder, root: &Entries, messages: Vec<w
         .as_ref()
         .filter(|_| plain(Feature::GenerationLogitBias))
         .map(|b| b.value.0.clone());
+    let mut has_logprobs = false;
     if let Some(logprobs) = g.logprobs.as_ref().filter(|_| plain(Feature::GenerationLogprobs)) {
         wire.logprobs = Some(logprobs.value.enabled);
+        has_logprobs = true;
         wire.top_logprobs = logprobs.value.top.map(|t| t.min(20));
     }
+    if has_logprobs {
+        let path = "/generation/logprobs/value/enabled";
+        encoder
+            .loss
+            .remark(Feature::WireSpelling, path, "said as the member `logprobs` itself");
+    }
+    let plain = |feature: Feature| encoder.capabilities.support(feature) == Support::Lossless;
     let prediction = g.prediction.as_ref().filter(|_| plain(Feature::GenerationPrediction));
     let modalities = g.output_modalities.as_ref().filter(|_| plain(Feature::GenerationOutputModalities));
+    let is_parallel = plain(Feature::GenerationParallelTools);
     let (is_tier, is_media) = (plain(Feature::GenerationServiceTier), plain(Feature::GenerationMedia));
     let stops = g.stop_sequences.as_ref().filter(|_| plain(Feature::GenerationStopSequences));
     let store = request
@@ -282,11 +273,7 @@ pub(super) fn body(encoder: &mut RequestEncoder, root: &Entries, messages: Vec<w
         }
     }
     if let Some(tier) = g.service_tier.as_ref().filter(|_| is_tier) {
-        wire.service_tier = match &tier.value {
-            ServiceTier::Standard => Some("default".into()),
-            ServiceTier::Other(word) if !encoder.same_family && !matches!(&**word, "scale" | "fast") => None,
-            word => Some(word.as_str().to_owned()),
-        };
+        wire.service_tier = tier_word(encoder, &tier.value);
         if wire.service_tier.is_none() {
             encoder.loss.intent(
                 tier.requirement,
@@ -296,21 +283,13 @@ pub(super) fn body(encoder: &mut RequestEncoder, root: &Entries, messages: Vec<w
             );
         }
     }
-    reasoning(encoder, root, &mut wire, &mut extra);
-    for (member, value) in [
-        ("top_k", g.top_k.as_ref()),
-        ("min_p", g.min_p.as_ref()),
-        ("repetition_penalty", g.repetition_penalty.as_ref()),
-    ] {
-        put_if(&mut extra, root, member, |raw| {
-            value.is_some_and(|v| raw.parse().as_f64() == Some(v.value))
-        });
-    }
-    put_if(&mut extra, root, "models", |raw| {
-        raw.decode::<Vec<String>>().ok() == request.model.fallbacks
+    encode_reasoning::write(encoder, root, &mut wire, &mut extra);
+    samplers(encoder, root, &mut extra);
+    put_if(&mut extra, root, "moderation", |raw| {
+        super::decode_dialect::safety(raw).as_ref() == g.safety_settings.as_ref().map(|s| &s.value)
     });
     encode_tools::tools(encoder, root, &form, &mut wire, &mut extra);
-    if let Some(parallel) = &g.parallel_tools {
+    if let Some(parallel) = g.parallel_tools.as_ref().filter(|_| is_parallel) {
         if wire.tools.is_some() || wire.functions.is_some() {
             wire.parallel_tool_calls = Some(parallel.value == ParallelTools::Allow);
         } else {
@@ -319,20 +298,10 @@ pub(super) fn body(encoder: &mut RequestEncoder, root: &Entries, messages: Vec<w
                 .info(Feature::GenerationParallelTools, "/generation/parallelTools", "there are no tools");
         }
     }
-    output(encoder, root, &mut wire);
-    if let Some(cache) = &request.cache {
-        wire.prompt_cache_key.clone_from(&cache.affinity_key);
-        let mode = match cache.mode {
-            CacheMode::Explicit => "explicit",
-            _ => "implicit",
-        };
-        wire.prompt_cache_options = form.cache_mode.then(|| wire::CacheOptions {
-            mode: Some(mode.into()),
-            extra: root.level("/prompt_cache_options", &[]),
-        });
-    }
+    encode_output::write(encoder, root, &mut wire, &mut extra);
+    cache(encoder, root, &form, &mut wire);
     metadata(encoder, &mut wire);
-    stream(encoder, root, &form, &mut wire);
+    stream(encoder, root, &form, &mut wire, &mut extra);
     extra
         .0
         .retain(|(key, _)| !(key == "response_format" && wire.response_format.is_some()));
@@ -347,145 +316,15 @@ pub(super) fn put_if(extra: &mut Extra, root: &Entries, member: &str, holds: imp
     }
 }
 
-fn reasoning(encoder: &mut RequestEncoder, root: &Entries, wire: &mut wire::Request, extra: &mut Extra) {
-    let request = encoder.request;
-    if let Some((members, effort)) = reasoning_members(request, root) {
-        extra.0.extend(members);
-        wire.reasoning_effort = effort;
-        return;
-    }
-    let Some(wanted) = &request.generation.reasoning else { return };
-    let ReasoningIntent {
-        mode,
-        effort,
-        budget_tokens,
-        ..
-    } = wanted;
-    let is_off = mode.as_ref().is_some_and(|m| m.value == ReasoningMode::Off);
-    if let Some(effort) = effort {
-        wire.reasoning_effort = Some(effort.value.as_str().to_owned());
-    } else if let Some(budget) = budget_tokens {
-        wire.reasoning_effort = Some(effort_of_budget(budget.value).as_str().to_owned());
-    } else if mode.as_ref().is_some_and(|m| m.value == ReasoningMode::On) {
-        wire.reasoning_effort = Some(ReasoningEffort::Medium.as_str().to_owned());
-    }
-    if !is_off {
-        return;
-    }
-    // Without thinking: models that do not reason refuse an effort, so it is said only where the dialect has a switch.
-    wire.reasoning_effort = effort.as_ref().map(|e| e.value.as_str().to_owned());
-    let switch = match encoder.context.dialect.as_deref() {
-        Some("deepseek" | "glm" | "kimi" | "minimax") => Some(("thinking", json!({"type": "disabled"}))),
-        Some("qwen") => Some(("enable_thinking", json!(false))),
-        Some("openrouter") => Some(("reasoning", json!({"enabled": false}))),
-        _ => None,
-    };
-    match switch {
-        Some((member, value)) => extra.0.push((member.to_owned(), Json::from_value(&value))),
-        None if effort.is_none() => {
-            let requirement = mode.as_ref().map_or(UnifiedRequirement::Optional, |m| m.requirement);
-            encoder.loss.intent(
-                requirement,
-                Feature::GenerationReasoningMode,
-                "/generation/reasoning/mode",
-                "the target has no switch that all of its models take; the model's default applies",
-            );
-        }
-        None => {}
-    }
-}
-
-/// The effort that a budget stands for.
-fn effort_of_budget(tokens: Count) -> ReasoningEffort {
-    match tokens {
-        0..=1_024 => ReasoningEffort::Minimal,
-        1_025..=4_096 => ReasoningEffort::Low,
-        4_097..=16_384 => ReasoningEffort::Medium,
-        _ => ReasoningEffort::High,
-    }
-}
-
-fn output(encoder: &mut RequestEncoder, root: &Entries, wire: &mut wire::Request) {
-    let Some(output) = &encoder.request.output else { return };
-    if matches!(encoder.capabilities.support(Feature::OutputVerbosity), crate::Support::Lossless) {
-        wire.verbosity = output.verbosity.as_ref().map(|v| v.value.as_str().to_owned());
-    }
-    let Some(format) = &output.format else { return };
-    let extra = root.level("/response_format", &["json_schema"]);
-    let supports = |feature| matches!(encoder.capabilities.support(feature), crate::Support::Lossless);
-    let (kind, schema) = match &format.value {
-        OutputFormat::Text(_) => ("text", None),
-        OutputFormat::JsonObject(_) if supports(Feature::OutputJsonObject) => ("json_object", None),
-        OutputFormat::JsonSchema(s) if supports(Feature::OutputSchema) => {
-            let name = s
-                .name
-                .as_deref()
-                .map_or_else(|| "response".to_owned(), |n| crate::tool_name::wire(None, n, 64).into_owned());
-            let mut strict = s.strict;
-            if !encoder.same_family {
-                // Whoever asks for a schema without a word on strictness means it.
-                strict = Some(strict.unwrap_or(true));
-                if strict == Some(true)
-                    && let Err(why) = encode_tools::fits_strict(&s.schema.parse())
-                {
-                    strict = Some(false);
-                    encoder.loss.intent(
-                        format.requirement,
-                        Feature::OutputSchema,
-                        "/output/format/strict",
-                        format!("the target's strict mode refuses the schema: {why}"),
-                    );
-                }
-            }
-            let extra = root.level("/response_format/json_schema", &[]);
-            (
-                "json_schema",
-                Some(wire::SchemaFormat {
-                    name: Some(name),
-                    description: s.description.clone(),
-                    schema: Some(s.schema.clone()),
-                    strict,
-                    extra,
-                }),
-            )
-        }
-        _ => return,
-    };
-    if kind == "json_object" && !encoder.same_family && !mentions_json(&wire.messages) {
-        let mut note = message("system");
-        note.content = Some(TextOr::Text("Answer with a JSON object.".into()));
-        let at = wire
-            .messages
-            .iter()
-            .take_while(|m| matches!(m.role.as_deref(), Some("system" | "developer")))
-            .count();
-        wire.messages.insert(at, note);
-        encoder.loss.info(
-            Feature::OutputJsonObject,
-            "/output/format",
-            "the target demands the word JSON in a message; a system message with it was added",
-        );
-    }
-    wire.response_format = Some(wire::ResponseFormat {
-        kind: Some(kind.into()),
-        json_schema: schema,
-        extra,
-    });
-}
-
-fn mentions_json(messages: &[wire::Message]) -> bool {
-    let has = |text: &str| text.to_ascii_lowercase().contains("json");
-    messages.iter().any(|m| match &m.content {
-        Some(TextOr::Text(text)) => has(text),
-        Some(TextOr::List(parts)) => parts.iter().any(|p| matches!(p, wire::Part::Text(t) if has(&t.text))),
-        None => false,
-    })
-}
-
 fn metadata(encoder: &mut RequestEncoder, wire: &mut wire::Request) {
     let Some(metadata) = &encoder.request.metadata else { return };
-    wire.user.clone_from(&metadata.end_user_ref);
-    let Some(labels) = &metadata.labels else { return };
+    let supports = |feature: Feature| encoder.capabilities.support(feature) == Support::Lossless;
+    if supports(Feature::MetadataEndUser) {
+        wire.user.clone_from(&metadata.end_user_ref);
+    }
+    let Some(labels) = metadata.labels.as_ref().filter(|_| supports(Feature::MetadataLabels)) else {
+        return;
+    };
     let fits = |key: &str, value: &str| key.chars().count() <= 64 && value.chars().count() <= 512;
     let kept: serde_json::Map<String, Value> = labels
         .0
@@ -504,16 +343,29 @@ fn metadata(encoder: &mut RequestEncoder, wire: &mut wire::Request) {
     wire.metadata = json_of(&kept);
 }
 
-fn stream(encoder: &RequestEncoder, root: &Entries, form: &Form, wire: &mut wire::Request) {
+fn stream(encoder: &mut RequestEncoder, root: &Entries, form: &Form, wire: &mut wire::Request, extra: &mut Extra) {
     if !encoder.context.stream {
         wire.stream = root.get("/stream").and_then(|s| s.decode().ok()).filter(|on| !on);
         return;
     }
     wire.stream = Some(true);
+    if encoder.dialect.tool_stream && wire.tools.is_some() && root.get("/tool_stream").is_none() {
+        extra.0.push(("tool_stream".into(), Json::from_value(&Value::Bool(true))));
+    }
     let includes = encoder.request.output.as_ref().and_then(|o| o.includes.as_ref());
     let wants_usage =
         includes.is_some_and(|i| i.value.contains(&Include::StreamUsage)) || !encoder.same_family || encoder.context.ask_for_usage;
     let refuses_usage = form.written("/stream_options/include_usage").is_some_and(|v| v.as_str() == "false");
+    if !encoder.dialect.stream_options {
+        if includes.is_some() {
+            encoder.loss.remark(
+                Feature::OutputIncludes,
+                "/output/includes",
+                "the dialect tells usage without being asked",
+            );
+        }
+        return;
+    }
     let extra = root.level("/stream_options", &[]);
     if wants_usage || refuses_usage || !extra.is_empty() {
         wire.stream_options = Some(wire::StreamOptions {
@@ -523,7 +375,105 @@ fn stream(encoder: &RequestEncoder, root: &Entries, form: &Form, wire: &mut wire
     }
 }
 
-fn empty(model: String, messages: Vec<wire::Message>) -> wire::Request {
+/// The model's name; a body that named none gets none back, since its path tells it.
+fn model(encoder: &mut RequestEncoder, form: &Form) -> Option<String> {
+    let requested = &encoder.request.model.requested;
+    let target = encoder.context.target_model.clone();
+    if target.is_none() && requested == crate::UNSPECIFIED_MODEL {
+        encoder.loss.info(
+            Feature::RecordBookkeeping,
+            "/model/requested",
+            "the request names no model; the route tells the target which one it is",
+        );
+    }
+    let is_absent = target.is_none() && form.absent.iter().any(|pointer| pointer == "/model");
+    (!is_absent).then(|| target.unwrap_or_else(|| requested.clone()))
+}
+
+/// The target's word for a class of service; `None` when it has none.
+fn tier_word(encoder: &RequestEncoder, tier: &ServiceTier) -> Option<String> {
+    let word = tier.as_str();
+    if let Some(tiers) = encoder.dialect.tiers {
+        let theirs = tiers.iter().map(|(_, theirs)| *theirs).find(|theirs| *theirs == word);
+        return encoder.dialect.tier(word).or(theirs).map(str::to_owned);
+    }
+    match tier {
+        ServiceTier::Standard => Some("default".into()),
+        ServiceTier::Other(word) if !encoder.same_family && !matches!(&**word, "scale" | "fast") => None,
+        ServiceTier::Auto | ServiceTier::Flex | ServiceTier::Priority | ServiceTier::Other(_) => Some(word.to_owned()),
+    }
+}
+
+/// Samplers that only dialects have, and fallback models: as they came, or in the dialect's own members.
+fn samplers(encoder: &RequestEncoder, root: &Entries, extra: &mut Extra) {
+    let (request, g) = (encoder.request, &encoder.request.generation);
+    let supports = |feature: Feature| encoder.capabilities.support(feature) == Support::Lossless;
+    for (member, feature, value) in [
+        ("top_k", Feature::GenerationTopK, g.top_k.as_ref()),
+        ("min_p", Feature::GenerationMinP, g.min_p.as_ref()),
+        (
+            "repetition_penalty",
+            Feature::GenerationRepetitionPenalty,
+            g.repetition_penalty.as_ref(),
+        ),
+        (
+            "repeat_penalty",
+            Feature::GenerationRepetitionPenalty,
+            g.repetition_penalty.as_ref(),
+        ),
+    ] {
+        let Some(value) = value.filter(|_| supports(feature)) else {
+            continue;
+        };
+        let raw = root.get(&format!("/{member}"));
+        let is_own_name = feature != Feature::GenerationRepetitionPenalty || member == encoder.dialect.repetition;
+        let other = if member == "repeat_penalty" {
+            "repetition_penalty"
+        } else {
+            "repeat_penalty"
+        };
+        let is_elsewhere = feature == Feature::GenerationRepetitionPenalty && root.get(&format!("/{other}")).is_some();
+        match raw {
+            Some(raw) if raw.parse().as_f64() == Some(value.value) => extra.0.push((member.to_owned(), raw.clone())),
+            None if is_own_name && !is_elsewhere => {
+                let number = super::usage::number(value.value);
+                extra.0.push((member.to_owned(), Json::from_value(&number)));
+            }
+            _ => {}
+        }
+    }
+    let Some(fallbacks) = request.model.fallbacks.as_ref().filter(|_| supports(Feature::ModelFallbacks)) else {
+        return;
+    };
+    match root.get("/models") {
+        Some(raw) if raw.decode::<Vec<String>>().ok().as_ref() == Some(fallbacks) => extra.0.push(("models".into(), raw.clone())),
+        _ => extra.0.push(("models".into(), Json::from_value(&json!(fallbacks)))),
+    }
+}
+
+fn cache(encoder: &mut RequestEncoder, root: &Entries, form: &Form, wire: &mut wire::Request) {
+    let Some(cache) = &encoder.request.cache else { return };
+    if encoder.capabilities.support(Feature::CacheAffinityKey) == Support::Lossless {
+        wire.prompt_cache_key.clone_from(&cache.affinity_key);
+    }
+    let mode = match cache.mode {
+        CacheMode::Explicit => "explicit",
+        CacheMode::Automatic | CacheMode::Disabled => "implicit",
+    };
+    wire.prompt_cache_options = form.cache_mode.then(|| wire::CacheOptions {
+        mode: Some(mode.into()),
+        extra: root.level("/prompt_cache_options", &[]),
+    });
+    if !form.cache_mode && encoder.same_family {
+        encoder.loss.remark(
+            Feature::CacheMode,
+            "/cache/mode",
+            "the body named no mode and names none again: the record's is what the target does by itself",
+        );
+    }
+}
+
+fn empty(model: Option<String>, messages: Vec<wire::Message>) -> wire::Request {
     wire::Request {
         model,
         messages,

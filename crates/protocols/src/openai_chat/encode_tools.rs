@@ -1,15 +1,28 @@
 //! Tools and tool choice to the wire.
 
+use super::dialect::WebSearch;
 use super::encode_request::RequestEncoder;
 use super::encode_settings::put_if;
 use super::private::{Entries, Form};
 use super::wire;
+use crate::capability::Support;
 use crate::feature::Feature;
 use crate::wire::Extra;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use throughline_format::intent::{GrammarSyntax, UnifiedRequirement};
 use throughline_format::tool::{AllowedMode, ToolChoiceKind, UnifiedToolSelector};
 use throughline_format::{Json, ProtocolFamily, UnifiedToolDefinition, UnifiedToolType};
+
+/// The member of a function's arguments that holds the text of a custom call, where a dialect has no custom tools.
+pub(super) const CUSTOM_INPUT: &str = "input";
+
+impl RequestEncoder<'_> {
+    /// Whether the target has custom tools.
+    pub(super) fn has_custom(&self) -> bool {
+        self.capabilities.support(Feature::ToolCustom) == Support::Lossless
+    }
+}
 
 /// Writes tools and choice.
 pub(super) fn tools(encoder: &mut RequestEncoder, root: &Entries, form: &Form, wire: &mut wire::Request, extra: &mut Extra) {
@@ -18,6 +31,7 @@ pub(super) fn tools(encoder: &mut RequestEncoder, root: &Entries, form: &Form, w
         let entries = Entries::of(encoder.context.private.as_ref(), tool.provider_data.as_ref());
         let path = format!("/tools/{index}");
         losses_of(encoder, tool, &entries, &path);
+        let before = names.len();
         match &tool.kind {
             UnifiedToolType::Function => {
                 let prefix = if form.legacy { "" } else { "/function" };
@@ -44,6 +58,16 @@ pub(super) fn tools(encoder: &mut RequestEncoder, root: &Entries, form: &Form, w
                     });
                 }
             }
+            UnifiedToolType::Custom if !encoder.has_custom() => {
+                let definition = custom_as_function(encoder, tool, &path);
+                names.extend(definition.name.clone());
+                wire.tools.get_or_insert_default().push(wire::Tool {
+                    kind: Some("function".into()),
+                    function: Some(definition),
+                    custom: None,
+                    extra: Extra::default(),
+                });
+            }
             UnifiedToolType::Custom => {
                 let definition = custom(encoder, tool, &path, &entries);
                 names.extend(definition.name.clone());
@@ -66,7 +90,13 @@ pub(super) fn tools(encoder: &mut RequestEncoder, root: &Entries, form: &Form, w
                     extra: entries.level("", &["type", "function", "custom"]),
                 });
             }
-            UnifiedToolType::WebSearch if encoder.same_family => wire.web_search_options = Some(web_search(tool, root)),
+            UnifiedToolType::WebSearch if takes_options(encoder) => {
+                wire.web_search_options = Some(web_search(tool, root));
+                lost_options(encoder, tool, &path, true);
+            }
+            UnifiedToolType::WebSearch if encoder.dialect.web_search != WebSearch::Options => {
+                search_of_dialect(encoder, tool, &path, wire, extra);
+            }
             kind => {
                 let requirement = tool.requirement.unwrap_or(UnifiedRequirement::Preferred);
                 encoder.loss.intent(
@@ -77,6 +107,18 @@ pub(super) fn tools(encoder: &mut RequestEncoder, root: &Entries, form: &Form, w
                 );
             }
         }
+        // The mark stands on the definition itself.
+        let is_new = names.len() > before;
+        if let (Some(mark), Some("cache_control"), true) = (&tool.cache, encoder.dialect.cache_mark, is_new)
+            && entries.get("/cache_control").is_none()
+            && let Some(last) = wire.tools.as_mut().and_then(|t| t.last_mut())
+        {
+            let value = super::marks::mark("cache_control", mark.ttl);
+            last.extra.0.push(("cache_control".into(), Json::from_value(&value)));
+        }
+    }
+    if !encoder.same_family {
+        only_once(encoder, wire);
     }
     if wire.tools.is_none() && wire.functions.is_none() {
         put_if(extra, root, "tools", |raw| {
@@ -99,15 +141,137 @@ fn losses_of(encoder: &mut RequestEncoder, tool: &UnifiedToolDefinition, entries
         (
             "cache",
             Feature::CacheBreakpoints,
-            tool.cache.is_some() && entries.get("/cache_control").is_none(),
+            tool.cache.is_some() && entries.get("/cache_control").is_none() && encoder.dialect.cache_mark.is_none(),
         ),
     ];
+    if tool.cache.is_some() && (entries.get("/cache_control").is_some() || encoder.dialect.cache_mark.is_some()) {
+        encoder.loss.remark(
+            Feature::WireSpelling,
+            format!("{path}/cache/breakpoint"),
+            "said as the member `cache_control` of the definition",
+        );
+    }
     for (member, feature, is_lost) in lost {
         if is_lost {
             encoder
                 .loss
                 .info(feature, format!("{path}/{member}"), "the target has no form for it");
         }
+    }
+}
+
+/// A name that two tools have is refused: the first one keeps it.
+fn only_once(encoder: &mut RequestEncoder, wire: &mut wire::Request) {
+    let Some(tools) = &mut wire.tools else { return };
+    let mut seen: BTreeSet<String> = BTreeSet::new();
+    tools.retain(|tool| {
+        let function = tool.function.as_ref().and_then(|f| f.name.clone());
+        let name = function.or_else(|| tool.custom.as_ref().and_then(|c| c.name.clone()));
+        let is_first = name.as_ref().is_none_or(|name| seen.insert(name.clone()));
+        if !is_first {
+            encoder.loss.warning(
+                Feature::ToolName,
+                "/tools",
+                format!("two tools are named {}; the target gets the first one", name.unwrap_or_default()),
+            );
+        }
+        is_first
+    });
+}
+
+/// Whether the target takes the options of the search models.
+fn takes_options(encoder: &RequestEncoder) -> bool {
+    encoder.dialect.web_search == WebSearch::Options
+        && (encoder.same_family || encoder.capabilities.support(Feature::ToolHostedWebSearch) == Support::Lossless)
+}
+
+/// Options of a hosted search that have no form; size and place have one where `has_place`.
+fn lost_options(encoder: &mut RequestEncoder, tool: &UnifiedToolDefinition, path: &str, has_place: bool) {
+    let Some(config) = &tool.config else { return };
+    let lost = [
+        ("allowedDomains", config.allowed_domains.is_some()),
+        ("blockedDomains", config.blocked_domains.is_some()),
+        ("maxUses", config.max_uses.is_some()),
+        ("contextSize", config.context_size.is_some() && !has_place),
+        ("userLocation", config.user_location.is_some() && !has_place),
+        ("maxContentTokens", config.max_content_tokens.is_some()),
+        ("searchTypes", config.search_types.is_some()),
+        ("timeRange", config.time_range.is_some()),
+        ("citations", config.citations.is_some()),
+    ];
+    for (member, _) in lost.iter().filter(|(_, is_lost)| *is_lost) {
+        encoder.loss.info(
+            Feature::ToolHostedWebSearch,
+            format!("{path}/config/{member}"),
+            "the target's search has no such option",
+        );
+    }
+}
+
+/// A hosted search in the form of the dialect.
+fn search_of_dialect(encoder: &mut RequestEncoder, tool: &UnifiedToolDefinition, path: &str, wire: &mut wire::Request, extra: &mut Extra) {
+    if let Support::Unsupported(why) = encoder.capabilities.support(Feature::ToolHostedWebSearch) {
+        let requirement = tool.requirement.unwrap_or(UnifiedRequirement::Preferred);
+        encoder.loss.intent(requirement, Feature::ToolHostedWebSearch, path, why);
+        return;
+    }
+    encoder.loss.info(
+        Feature::ToolHostedWebSearch,
+        format!("{path}/kind"),
+        "the search is asked for in the form of the dialect",
+    );
+    let offer = |wire: &mut wire::Request, kind: &str, member: &str, value: Value| {
+        wire.tools.get_or_insert_default().push(wire::Tool {
+            kind: Some(kind.to_owned()),
+            function: None,
+            custom: None,
+            extra: Extra(vec![(member.to_owned(), Json::from_value(&value))]),
+        });
+    };
+    match encoder.dialect.web_search {
+        WebSearch::Options => {}
+        WebSearch::Plugin => extra.0.push(("plugins".into(), Json::from_value(&json!([{"id": "web"}])))),
+        WebSearch::Parameters => {
+            let country = tool
+                .config
+                .as_ref()
+                .and_then(|c| c.user_location.as_ref())
+                .and_then(|l| l.country.clone());
+            let mut parameters = json!({"mode": "auto"});
+            if let (Some(country), Some(members)) = (country, parameters.as_object_mut()) {
+                members.insert("sources".into(), json!([{"type": "web", "country": country}]));
+            }
+            extra.0.push(("search_parameters".into(), Json::from_value(&parameters)));
+        }
+        WebSearch::Builtin => offer(wire, "builtin_function", "function", json!({"name": "$web_search"})),
+        WebSearch::Tool => offer(wire, "web_search", "web_search", json!({"enable": true})),
+    }
+    lost_options(encoder, tool, path, false);
+}
+
+/// A custom tool as a function with one text.
+fn custom_as_function(encoder: &mut RequestEncoder, tool: &UnifiedToolDefinition, path: &str) -> wire::FunctionDefinition {
+    let name = name_of(encoder, tool, path);
+    let requirement = tool.requirement.unwrap_or(UnifiedRequirement::Optional);
+    encoder.loss.intent(
+        requirement,
+        Feature::ToolCustom,
+        format!("{path}/kind"),
+        "the dialect has no custom tools; it is a function with one text",
+    );
+    let grammar = tool.grammar.as_ref().filter(|g| g.syntax != GrammarSyntax::Text);
+    if grammar.is_some() {
+        let strength = tool.requirement.unwrap_or(UnifiedRequirement::Preferred);
+        let why = "the dialect enforces no grammar on a tool's input";
+        encoder.loss.intent(strength, Feature::ToolCustom, format!("{path}/grammar"), why);
+    }
+    let parameters = json!({"type": "object", "properties": {CUSTOM_INPUT: {"type": "string"}}, "required": [CUSTOM_INPUT], "additionalProperties": false});
+    wire::FunctionDefinition {
+        name: Some(name),
+        description: tool.description.clone(),
+        parameters: Some(Json::from_value(&parameters)),
+        strict: None,
+        extra: Extra::default(),
     }
 }
 
@@ -127,6 +291,15 @@ fn name_of(encoder: &mut RequestEncoder, tool: &UnifiedToolDefinition, path: &st
 fn function(encoder: &mut RequestEncoder, tool: &UnifiedToolDefinition, path: &str, extra: Extra) -> wire::FunctionDefinition {
     let name = name_of(encoder, tool, path);
     let (mut strict, mut parameters) = (tool.strict, tool.input_schema.clone());
+    if let (Some(wanted), Support::Unsupported(why)) = (strict, encoder.capabilities.support(Feature::ToolStrict)) {
+        strict = None;
+        if wanted {
+            let requirement = tool.requirement.unwrap_or(UnifiedRequirement::Preferred);
+            encoder.loss.intent(requirement, Feature::ToolStrict, format!("{path}/strict"), why);
+        } else {
+            encoder.loss.info(Feature::ToolStrict, format!("{path}/strict"), why);
+        }
+    }
     let parsed = parameters.as_ref().filter(|_| !encoder.same_family).map(Json::parse);
     if let Some(schema) = parsed {
         if strict == Some(true)
@@ -242,22 +415,41 @@ fn choice(encoder: &mut RequestEncoder, root: &Entries, form: &Form, wire: &mut 
         return;
     };
     let max = encoder.capabilities.knobs().max_tool_name_length;
+    let has_custom = encoder.has_custom();
+    let offered = &encoder.request.tools;
     let selector = |s: &UnifiedToolSelector| {
-        let kind = if s.tool_type == UnifiedToolType::Custom {
+        let kind = if s.tool_type == UnifiedToolType::Custom && has_custom {
             "custom"
         } else {
             "function"
         };
-        let name = crate::tool_name::wire(None, s.name.as_deref().unwrap_or_default(), max).into_owned();
+        // The name on the wire has the namespace of the tool that is meant.
+        let given = s.name.as_deref().unwrap_or_default();
+        let tool = offered.iter().find(|t| t.kind == s.tool_type && t.name.as_deref() == Some(given));
+        let name = crate::tool_name::wire(tool.and_then(|t| t.namespace.as_deref()), given, max).into_owned();
         let is_known = matches!(s.tool_type, UnifiedToolType::Function | UnifiedToolType::Custom) && names.contains(&name);
         is_known.then(|| json!({"type": kind, kind: {"name": name}}))
     };
-    let is_any =
-        root.get("/tool_choice").is_some_and(|raw| raw.as_str() == "\"any\"") || encoder.context.dialect.as_deref() == Some("mistral");
+    let support = encoder.capabilities.support(match choice.kind {
+        ToolChoiceKind::Allowed => Feature::ToolChoiceAllowed,
+        ToolChoiceKind::Auto | ToolChoiceKind::None | ToolChoiceKind::Required | ToolChoiceKind::Named => Feature::ToolChoice,
+    });
+    let is_plain = matches!(choice.kind, ToolChoiceKind::Auto | ToolChoiceKind::None);
+    match support {
+        Support::Lossless => {}
+        Support::Degraded(_) if is_plain || encoder.dialect.name == "llama-cpp" => {}
+        // The report of intents has said it already.
+        Support::Degraded(_) | Support::Unsupported(_) => return,
+    }
+    let any = if root.get("/tool_choice").is_some_and(|raw| raw.as_str() == "\"any\"") {
+        "any"
+    } else {
+        encoder.dialect.any
+    };
     let value = match choice.kind {
         ToolChoiceKind::Auto => Some(json!("auto")),
         ToolChoiceKind::None => Some(json!("none")),
-        ToolChoiceKind::Required => Some(json!(if is_any { "any" } else { "required" })),
+        ToolChoiceKind::Required => Some(json!(any)),
         ToolChoiceKind::Named if form.legacy => choice.tool.as_ref().and_then(|t| t.name.as_ref()).map(|name| json!({"name": name})),
         ToolChoiceKind::Named => choice.tool.as_ref().and_then(selector),
         ToolChoiceKind::Allowed => {

@@ -1,8 +1,11 @@
 //! One assistant message to the wire, and the answers to its calls directly after it.
 
+use super::dialect::ReasoningBack;
 use super::encode_parts::PartRun;
 use super::encode_request::{RequestEncoder, is_own, message};
+use super::encode_tools::CUSTOM_INPUT;
 use super::private::{AUDIO_ID, Entries, Form, REASONING_DETAILS, THOUGHT_SIGNATURE, payload};
+use super::reasoning::{self, TAGS};
 use super::wire;
 use crate::feature::Feature;
 use crate::wire::TextOr;
@@ -72,7 +75,14 @@ impl RequestEncoder<'_> {
             content => content,
         };
         wire.refusal = refusal;
-        self.reasoning(&mut wire, &reasoning, !calls.is_empty());
+        if let Some(thought) = self.reasoning(&mut wire, &reasoning, !calls.is_empty()) {
+            wire.content = Some(reasoning::with_tags(&thought, wire.content.take()));
+        }
+        if let Some(member) = self.prefix_of(group) {
+            wire.extra
+                .0
+                .push((member.to_owned(), Json::from_value(&serde_json::Value::Bool(true))));
+        }
         let legacy = form.legacy && calls.len() == 1;
         for (number, (index, call)) in calls.iter().enumerate() {
             let call = self.call(*index, call, &entries, number);
@@ -101,6 +111,18 @@ impl RequestEncoder<'_> {
         if !calls.is_empty() {
             self.answers(group, legacy);
         }
+    }
+
+    /// The member that says that the answer continues this message, where the dialect has one and it is not there already.
+    fn prefix_of(&self, group: &[usize]) -> Option<&'static str> {
+        let wanted = &self.request.generation.prefill.as_ref()?.value.item_id;
+        let items = self.items();
+        let is_it = group.iter().any(|i| items.get(*i).is_some_and(|item| item.id == *wanted));
+        let first = group.first().and_then(|i| items.get(*i))?;
+        let entries = Entries::of(self.context.private.as_ref(), first.provider_data.as_ref());
+        self.dialect
+            .prefix
+            .filter(|member| is_it && entries.get(&format!("/{member}")).is_none())
     }
 
     /// A reference to an earlier audio answer.
@@ -142,41 +164,55 @@ impl RequestEncoder<'_> {
         }
     }
 
-    /// Reasoning goes back only to where it came from, or where the dialect demands it.
-    pub(super) fn reasoning(&mut self, wire: &mut wire::Message, group: &[usize], has_calls: bool) {
-        let demanded = match self.context.dialect.as_deref() {
-            Some("deepseek") => has_calls,
-            Some("kimi" | "glm") => true,
-            _ => false,
-        };
+    /// Reasoning goes back only to where it came from, or where the dialect wants it. What a dialect wants inside the content
+    /// comes back.
+    pub(super) fn reasoning(&mut self, wire: &mut wire::Message, group: &[usize], has_calls: bool) -> Option<String> {
+        let dialect = self.dialect;
+        let demanded = dialect.back == ReasoningBack::WithCalls && has_calls;
         let (mut text, mut details) = (String::new(), Vec::new());
         let mut fields: BTreeSet<String> = BTreeSet::new();
         for index in group.iter().copied() {
             let Some(item) = self.items().get(index) else { continue };
             let form = Form::of(self.context.private.as_ref(), item.provider_data.as_ref());
-            let mut is_told = demanded || !form.reasoning.is_empty();
-            fields.extend(form.reasoning);
+            let is_wanted = match dialect.back {
+                ReasoningBack::Own => !form.reasoning.is_empty(),
+                ReasoningBack::WithCalls => has_calls,
+                ReasoningBack::Kept => true,
+            };
+            let (mut is_told, mut has_foreign_state) = (is_wanted, false);
+            if is_wanted {
+                fields.extend(form.reasoning);
+            }
             for part in item.parts() {
-                if is_told {
-                    text.push_str(part.as_text().unwrap_or_default());
-                }
                 let PartBody::Reasoning(reasoning) = &part.body else { continue };
+                if is_wanted {
+                    text.push_str(&reasoning.text);
+                }
                 let private = reasoning.private_state.as_ref().map(|s| vec![s.r#ref.clone()]);
                 if let Some(bytes) = payload(self.context.private.as_ref(), private.as_ref(), REASONING_DETAILS) {
                     details.extend(serde_json::from_slice::<Vec<Json>>(&bytes).unwrap_or_default());
                     is_told = true;
+                } else {
+                    has_foreign_state |= private.is_some();
                 }
+            }
+            if is_told && has_foreign_state {
+                self.lose(
+                    LossSeverity::Info,
+                    Feature::ReasoningSignature,
+                    index,
+                    "/parts",
+                    "private state of the reasoning belongs to somebody else",
+                );
             }
             if !is_told {
                 let is_empty = item.parts().iter().all(|p| p.as_text().is_none_or(str::is_empty));
                 let severity = if is_empty { LossSeverity::Info } else { LossSeverity::Warning };
-                self.lose(
-                    severity,
-                    Feature::ReasoningText,
-                    index,
-                    "",
-                    "the target takes no reasoning of others",
-                );
+                let reason = match dialect.back {
+                    ReasoningBack::WithCalls => "the dialect takes reasoning back only with calls",
+                    ReasoningBack::Own | ReasoningBack::Kept => "the target takes no reasoning of others",
+                };
+                self.lose(severity, Feature::ReasoningText, index, "", reason);
             }
         }
         if demanded && text.is_empty() {
@@ -187,8 +223,15 @@ impl RequestEncoder<'_> {
                 "the target demands reasoning with calls; a placeholder stands in",
             );
         }
-        if demanded && fields.is_empty() {
-            fields.insert("reasoning_content".into());
+        if !details.is_empty() {
+            wire.reasoning_details = Json::from_serialize(&details).ok();
+        }
+        let is_foreign = fields.is_empty() && dialect.back != ReasoningBack::Own && !text.is_empty() && details.is_empty();
+        if is_foreign {
+            fields.insert(dialect.reasoning.to_owned());
+        }
+        if fields.contains(TAGS) {
+            return Some(text);
         }
         let value = Json::from_value(&serde_json::Value::String(text));
         for field in fields {
@@ -199,9 +242,7 @@ impl RequestEncoder<'_> {
                 _ => {}
             }
         }
-        if !details.is_empty() {
-            wire.reasoning_details = Json::from_serialize(&details).ok();
-        }
+        None
     }
 
     pub(super) fn call(&mut self, index: usize, call: &ToolCallItem, entries: &Entries, number: usize) -> wire::Call {
@@ -210,7 +251,7 @@ impl RequestEncoder<'_> {
         let name = crate::tool_name::wire(
             call.namespace.as_deref(),
             &call.name,
-            self.context.capabilities.knobs().max_tool_name_length,
+            self.capabilities.knobs().max_tool_name_length,
         )
         .into_owned();
         if name != call.name {
@@ -238,8 +279,24 @@ impl RequestEncoder<'_> {
                 "private state of the call belongs to somebody else",
             );
         }
-        let is_custom = call.tool_type == UnifiedToolType::Custom;
-        let (function, custom) = if is_custom {
+        let has_custom = self.has_custom();
+        let is_custom = call.tool_type == UnifiedToolType::Custom && has_custom;
+        let (function, custom) = if call.tool_type == UnifiedToolType::Custom && !has_custom {
+            self.lose(
+                LossSeverity::Info,
+                Feature::ToolCustom,
+                index,
+                "/toolType",
+                "the dialect has no custom tools; the call is one of a function with one text",
+            );
+            let arguments = serde_json::json!({CUSTOM_INPUT: call.raw_arguments}).to_string();
+            let function = wire::FunctionCall {
+                name: Some(name),
+                arguments: Some(Json::from_value(&serde_json::Value::String(arguments))),
+                extra: entries.level(&format!("{pointer}/function"), &[]),
+            };
+            (Some(function), None)
+        } else if is_custom {
             (
                 None,
                 Some(wire::CustomCall {

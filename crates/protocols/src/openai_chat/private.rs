@@ -196,6 +196,11 @@ impl Entries {
         self.0.iter().find(|e| e.pointer == pointer).map(|e| &e.value)
     }
 
+    /// Whether the message is marked as one that the answer continues.
+    pub(super) fn is_prefix(&self) -> bool {
+        ["/prefix", "/partial"].iter().any(|pointer| self.get(pointer).is_some())
+    }
+
     /// Whether something stands at or below a pointer.
     pub(super) fn covers(&self, pointer: &str) -> bool {
         self.0.iter().any(|e| {

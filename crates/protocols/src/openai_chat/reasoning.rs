@@ -2,6 +2,7 @@
 
 use super::{decode_request, wire};
 use crate::side::SideResource;
+use crate::wire::TextOr;
 use serde_json::Value;
 use throughline_format::part::{ReasoningForm, ReasoningPart, ReasoningState};
 use throughline_format::resource::Issuer;
@@ -125,4 +126,145 @@ pub(super) fn sign(part: &mut UnifiedContentPart, resource: &SideResource, issue
 pub(super) fn text_of_thinking(part: &wire::ThinkingPart) -> String {
     let text = |p: &wire::Part| if let wire::Part::Text(t) = p { Some(t.text.clone()) } else { None };
     part.thinking.iter().filter_map(text).collect()
+}
+
+/// Names the spelling of reasoning as `<think>` tags at the begin of the content.
+pub(super) const TAGS: &str = "tags";
+const OPEN: &str = "<think>";
+const CLOSE: &str = "</think>";
+
+/// A piece of content that begins with its reasoning in tags.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Piece {
+    /// Reasoning.
+    Thought(String),
+    /// Text.
+    Text(String),
+}
+
+/// Tells reasoning in tags from the text after it, wherever a stream cuts them.
+///
+/// Only content that begins with the tag is taken so; what follows the closing tag is text as it stands.
+#[derive(Debug, Default)]
+pub(super) struct TagSplitter {
+    /// What may be the begin of a tag.
+    held: String,
+    state: TagState,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum TagState {
+    #[default]
+    Before,
+    Inside,
+    After,
+}
+
+impl TagSplitter {
+    /// Takes the next piece of content.
+    pub(super) fn push(&mut self, text: &str) -> Vec<Piece> {
+        self.held.push_str(text);
+        let mut out = Vec::new();
+        loop {
+            match self.state {
+                TagState::Before => {
+                    if let Some(rest) = self.held.strip_prefix(OPEN) {
+                        self.held = rest.to_owned();
+                        self.state = TagState::Inside;
+                    } else if OPEN.starts_with(&self.held) {
+                        return out;
+                    } else {
+                        self.state = TagState::After;
+                    }
+                }
+                TagState::Inside => {
+                    if let Some((thought, rest)) = self.held.split_once(CLOSE) {
+                        out.push(Piece::Thought(thought.to_owned()));
+                        self.held = rest.to_owned();
+                        self.state = TagState::After;
+                        continue;
+                    }
+                    // The longest end of it that the closing tag may begin with stays behind.
+                    let kept = (0..CLOSE.len())
+                        .rev()
+                        .find(|n| CLOSE.get(..*n).is_some_and(|begin| self.held.ends_with(begin)));
+                    let rest = self.held.split_off(self.held.len() - kept.unwrap_or(0));
+                    out.push(Piece::Thought(std::mem::replace(&mut self.held, rest)));
+                    break;
+                }
+                TagState::After => {
+                    out.push(Piece::Text(std::mem::take(&mut self.held)));
+                    break;
+                }
+            }
+        }
+        out.retain(|piece| !matches!(piece, Piece::Thought(t) | Piece::Text(t) if t.is_empty()));
+        out
+    }
+
+    /// What is left when the content ends.
+    pub(super) fn finish(&mut self) -> Option<Piece> {
+        let rest = std::mem::take(&mut self.held);
+        let is_thought = self.state == TagState::Inside;
+        (!rest.is_empty()).then(|| if is_thought { Piece::Thought(rest) } else { Piece::Text(rest) })
+    }
+}
+
+/// Reasoning in tags.
+pub(super) fn tagged(thought: &str) -> String {
+    format!("{OPEN}{thought}{CLOSE}")
+}
+
+/// Content that begins with its reasoning in tags.
+pub(super) fn with_tags(thought: &str, content: Option<TextOr<wire::Part>>) -> TextOr<wire::Part> {
+    let tagged = tagged(thought);
+    match content {
+        None => TextOr::Text(tagged),
+        Some(TextOr::Text(text)) => TextOr::Text(format!("{tagged}{text}")),
+        Some(TextOr::List(mut list)) => {
+            list.insert(0, super::encode_parts::text(tagged));
+            TextOr::List(list)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Piece, TagSplitter};
+
+    /// Thought and text of content that arrives in pieces of this size.
+    fn split(text: &str, size: usize) -> (String, String) {
+        let (mut splitter, mut thought, mut said) = (TagSplitter::default(), String::new(), String::new());
+        let characters: Vec<char> = text.chars().collect();
+        let pieces = characters.chunks(size).map(|c| c.iter().collect::<String>());
+        let mut all: Vec<Piece> = Vec::new();
+        for piece in pieces {
+            all.extend(splitter.push(&piece));
+        }
+        all.extend(splitter.finish());
+        for piece in all {
+            match piece {
+                Piece::Thought(t) => thought.push_str(&t),
+                Piece::Text(t) => said.push_str(&t),
+            }
+        }
+        (thought, said)
+    }
+
+    #[test]
+    fn tags_are_found_wherever_they_are_cut() {
+        let cases = [
+            ("<think>a</think>b", ("a", "b")),
+            ("<think>a < b </th</think>\n\nb</think>", ("a < b </th", "\n\nb</think>")),
+            ("no <think>a</think>", ("", "no <think>a</think>")),
+            ("<think>open", ("open", "")),
+            ("<thi", ("", "<thi")),
+            ("<think></think>é", ("", "é")),
+        ];
+        for (text, (thought, said)) in cases {
+            for size in 1..=text.len() {
+                assert_eq!(split(text, size), (thought.to_owned(), said.to_owned()), "{text} in {size}");
+            }
+        }
+    }
 }

@@ -90,7 +90,7 @@ fn modalities(counters: &[(&str, Option<f64>)]) -> Option<UserMap<UnifiedCounter
 }
 
 /// A number as JSON, whole where it is whole.
-fn number(value: f64) -> Value {
+pub(super) fn number(value: f64) -> Value {
     #[allow(clippy::cast_possible_truncation)] // checked
     if value.fract() == 0.0 && value.abs() < 9e15 {
         json!(value as i64)

@@ -1,6 +1,6 @@
 //! Types of the wire, nothing else. Requests, answers and chunks; dialect members that mean something are in them too.
 //!
-//! Everything but `model` and `messages` is optional, because dialects leave out nearly anything; a `null` counts as absent.
+//! Everything but `messages` is optional (some paths carry the model), because dialects leave out nearly anything; a `null` counts as absent.
 
 use crate::wire::{TextOr, wire, wire_union};
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use throughline_format::Json;
 wire! {
     /// Body of `POST /chat/completions`.
     pub struct Request {
-        model: String,
+        model?: String,
         messages: Vec<Message>,
         max_completion_tokens?: u64,
         max_tokens?: u64,
@@ -158,6 +158,8 @@ wire_union! {
         VideoUrl(VideoPart) = "video_url",
         /// Document by address, of a dialect.
         FileUrl(FileUrlPart) = "file_url",
+        /// Document by address, of another dialect.
+        DocumentUrl(DocumentUrlPart) = "document_url",
     }
 }
 wire! {
@@ -179,6 +181,10 @@ wire! {
 wire! {
     /// Document by address.
     pub struct FileUrlPart { file_url: ObjectOrText, }
+}
+wire! {
+    /// Document by address.
+    pub struct DocumentUrlPart { document_url: ObjectOrText, }
 }
 wire! {
     /// An address.
