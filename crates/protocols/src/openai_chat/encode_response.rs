@@ -1,5 +1,6 @@
 //! Unstreamed answers to the wire.
 
+use super::answer::{self, logprob, url_citation};
 use super::dialect::Dialect;
 use super::private::{Entries, Form, REASONING_DETAILS, THOUGHT_SIGNATURE, payload};
 use super::reasoning::{self, TAGS};
@@ -9,10 +10,9 @@ use crate::context::EncodeContext;
 use crate::feature::Feature;
 use crate::projection::LossCollector;
 use serde_json::{Map, Value, json};
-use throughline_format::citation::{SpanOf, UnifiedTextAnnotation};
 use throughline_format::loss::LossSeverity;
 use throughline_format::media::UnifiedDataSource;
-use throughline_format::part::{TextPart, TopLogprob, UnifiedTokenLogprob};
+use throughline_format::part::TextPart;
 use throughline_format::status::ResponseState;
 use throughline_format::tool::Execution;
 use throughline_format::{
@@ -31,15 +31,9 @@ pub(super) fn encode(result: &UnifiedResultV2, context: &EncodeContext) -> Encod
         loss: LossCollector::new(),
         is_own: is_own(&result.provenance.profile),
     };
-    let mut choices = vec![encoder.choice(0, &result.output, &result.status, "/output", &root)];
+    let mut choices = vec![encoder.choice(0, &result.output, &result.status, "", &root)];
     for (number, other) in result.alternatives.iter().flatten().enumerate() {
-        choices.push(encoder.choice(
-            other.index,
-            &other.output,
-            &other.status,
-            &format!("/alternatives/{number}/output"),
-            &root,
-        ));
+        choices.push(encoder.choice(other.index, &other.output, &other.status, &format!("/alternatives/{number}"), &root));
     }
     let mut body = Map::new();
     body.insert("id".into(), json!(completion_id(result.response_id.as_str())));
@@ -53,13 +47,7 @@ pub(super) fn encode(result: &UnifiedResultV2, context: &EncodeContext) -> Encod
             raw.parse()
         } else {
             let (value, lost) = usage::encode(counters);
-            for member in lost {
-                encoder.loss.info(
-                    Feature::ResponseUsage,
-                    format!("/usage/{member}"),
-                    "the target has no counter for it",
-                );
-            }
+            answer::usage_losses(&mut encoder.loss, lost);
             value
         };
         body.insert("usage".into(), value);
@@ -72,18 +60,8 @@ pub(super) fn encode(result: &UnifiedResultV2, context: &EncodeContext) -> Encod
     for pointer in Form::of_root(context.private.as_ref()).absent {
         super::private::remove(&mut body, &pointer);
     }
-    let lost = [
-        ("requested", result.model.requested.is_some()),
-        ("modelProvider", result.model.model_provider.is_some()),
-        ("version", result.model.version.is_some()),
-    ];
-    for (member, _) in lost.iter().filter(|(_, is_there)| *is_there) {
-        encoder.loss.info(
-            Feature::ConversationItem,
-            format!("/model/{member}"),
-            "the target names only the model that answered",
-        );
-    }
+    let told = context.target_model.as_ref().unwrap_or(&result.model.model);
+    answer::model_losses(&mut encoder.loss, &result.model, told);
     Encoded {
         body: body.to_string(),
         loss: encoder.loss.finish(),
@@ -118,7 +96,12 @@ fn failed(result: &UnifiedResultV2, error: &UnifiedError, root: &Entries) -> Enc
             Some(&item.id),
         );
     }
-    for (member, is_there) in [("usage", result.usage.is_some()), ("status", true), ("error", true)] {
+    for (member, is_there) in [
+        ("usage", result.usage.is_some()),
+        ("status", true),
+        ("model", true),
+        ("alternatives", result.alternatives.is_some()),
+    ] {
         if is_there {
             loss.info(
                 Feature::ResponseFinishReason,
@@ -127,6 +110,7 @@ fn failed(result: &UnifiedResultV2, error: &UnifiedError, root: &Entries) -> Enc
             );
         }
     }
+    answer::error_losses(&mut loss, error);
     Encoded {
         body: body.to_string(),
         loss: loss.finish(),
@@ -160,25 +144,12 @@ impl ResponseEncoder<'_> {
     fn choice(&mut self, index: Count, items: &[UnifiedItem], status: &UnifiedResponseStatus, path: &str, root: &Entries) -> Value {
         let mut message = Message::default();
         for (number, item) in items.iter().enumerate() {
-            self.item(&mut message, item, &format!("{path}/{number}"));
+            self.item(&mut message, item, &format!("{path}/output/{number}"));
         }
-        let word = usage::finish_word(status, self.is_own);
-        if status.original_reason.as_ref().is_some_and(|o| Some(o) != word.as_ref()) {
-            self.loss.info(
-                Feature::ResponseFinishReason,
-                "/status/originalReason",
-                "the target has another word for it",
-            );
-        }
-        for (member, feature, is_there) in [
-            ("stopSequence", Feature::ResponseFinishReason, status.stop_sequence.is_some()),
-            ("safety", Feature::ResponseSafety, status.safety.is_some()),
-        ] {
-            if is_there {
-                self.loss
-                    .info(feature, format!("/status/{member}"), "the target has no form for it");
-            }
-        }
+        let (has_calls, has_refusal) = (!message.calls.is_empty(), message.refusal.is_some());
+        let word = usage::finish_word(status, self.is_own, has_refusal);
+        let at = format!("{path}/status");
+        answer::status_losses(&mut self.loss, status, word.as_deref(), has_calls, has_refusal, &at);
         let logprobs = if message.logprobs.is_empty() && !root.covers(&format!("/choices/{index}/logprobs")) {
             Value::Null
         } else if message.logprobs.is_empty() {
@@ -313,24 +284,10 @@ impl ResponseEncoder<'_> {
         message.push_text(&part.text);
         message.logprobs.extend(part.logprobs.iter().flatten().map(logprob));
         for (number, annotation) in part.annotations.iter().flatten().enumerate() {
-            match url_citation(annotation, offset, &part.text) {
-                Some(value) => {
-                    let all = annotation_is_whole(annotation);
-                    if !all {
-                        self.loss.info(
-                            Feature::Citation,
-                            format!("{path}/annotations/{number}"),
-                            "the target says only address, title and place",
-                        );
-                    }
-                    message.annotations.push(value);
-                }
-                None => self.loss.warning(
-                    Feature::Citation,
-                    format!("{path}/annotations/{number}"),
-                    "the target cites only addresses",
-                ),
-            }
+            let at = format!("{path}/annotations/{number}");
+            message
+                .annotations
+                .extend(url_citation(annotation, offset, &part.text, &at, &mut self.loss));
         }
     }
 }
@@ -370,36 +327,4 @@ impl Message {
         }
         Value::Object(message)
     }
-}
-
-/// Token probability on the wire.
-pub(super) fn logprob(token: &UnifiedTokenLogprob) -> Value {
-    let top = |t: &TopLogprob| json!({"token": t.token, "logprob": t.logprob, "bytes": t.bytes});
-    let alternatives: Vec<Value> = token.top.iter().flatten().map(top).collect();
-    json!({"token": token.token, "logprob": token.logprob, "bytes": token.bytes, "top_logprobs": alternatives})
-}
-
-/// A citation of an address; without a span it is about the whole text.
-pub(super) fn url_citation(annotation: &UnifiedTextAnnotation, offset: Count, text: &str) -> Option<Value> {
-    let UnifiedTextAnnotation::Citation(citation) = annotation else {
-        return None;
-    };
-    let url = citation.source.uri.as_ref()?;
-    let span = citation.spans.iter().flatten().find(|s| s.of == SpanOf::Answer);
-    let (start, end) = span.map_or((0, text.chars().count() as Count), |s| (s.start, s.end));
-    Some(
-        json!({"type": "url_citation", "url_citation": {"url": url, "title": citation.source.title.clone().unwrap_or_default(), "start_index": start.saturating_add(offset), "end_index": end.saturating_add(offset)}}),
-    )
-}
-
-fn annotation_is_whole(annotation: &UnifiedTextAnnotation) -> bool {
-    let UnifiedTextAnnotation::Citation(c) = annotation else {
-        return false;
-    };
-    c.quoted_text.is_none()
-        && c.supports.is_none()
-        && c.confidence.is_none()
-        && c.queries.is_none()
-        && c.source.published_at.is_none()
-        && c.spans.as_ref().is_none_or(|s| s.len() == 1)
 }

@@ -1,7 +1,10 @@
 //! Streams to the wire: events to chunks.
 
-use super::encode_response::{completion_id, is_own, logprob, url_citation};
-use super::private::{Form, REASONING_DETAILS, THOUGHT_SIGNATURE, payload};
+use super::answer::{self, logprob, url_citation};
+use super::dialect::Dialect;
+use super::encode_response::{completion_id, is_own};
+use super::private::{Entries, Form, REASONING_DETAILS, THOUGHT_SIGNATURE, payload};
+use super::reasoning::TAGS;
 use super::{errors, usage};
 use crate::codec::{StreamEncoder, WireFrame};
 use crate::context::EncodeContext;
@@ -9,12 +12,13 @@ use crate::feature::Feature;
 use crate::projection::LossCollector;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use throughline_format::citation::UnifiedTextAnnotation;
 use throughline_format::event::{EventBody, ItemDelta, OutputDelta, TextDelta};
 use throughline_format::item::ToolCallItem;
 use throughline_format::tool::Execution;
 use throughline_format::{
-    Count, ErrorCategory, PartBody, UnifiedContentPart, UnifiedError, UnifiedEventV2, UnifiedId, UnifiedItem, UnifiedItemBody,
-    UnifiedLossReport, UnifiedResponseStatus, UnifiedToolType, UnifiedUsage,
+    Count, ErrorCategory, Json, PartBody, UnifiedContentPart, UnifiedError, UnifiedEventV2, UnifiedId, UnifiedItem, UnifiedItemBody,
+    UnifiedLossReport, UnifiedProviderDataRef, UnifiedResponseStatus, UnifiedToolType, UnifiedUsage,
 };
 
 /// What is known of one candidate.
@@ -26,6 +30,26 @@ struct Candidate {
     characters: Count,
     /// Calls in order.
     calls: Vec<UnifiedId>,
+    /// Items that began.
+    items: usize,
+    has_refusal: bool,
+}
+
+/// Where something stands in the result that the events fold to.
+#[derive(Default)]
+struct Place {
+    path: String,
+    /// Parts that began.
+    parts: usize,
+}
+
+/// A text part that is being sent.
+struct OpenText {
+    /// Characters of the content before it; a refusal has no place in the content.
+    offset: Option<Count>,
+    path: String,
+    text: String,
+    annotations: usize,
 }
 
 /// A call whose arguments are being sent.
@@ -45,8 +69,12 @@ pub(super) struct ChatStreamEncoder {
     is_own: bool,
     candidates: BTreeMap<Count, Candidate>,
     calls: BTreeMap<UnifiedId, OpenCall>,
-    /// Parts of which text is sent, with the offset of their begin in the content; refusals have none.
-    texts: BTreeMap<UnifiedId, Option<Count>>,
+    /// Parts of which text is sent.
+    texts: BTreeMap<UnifiedId, OpenText>,
+    /// Items that began.
+    places: BTreeMap<UnifiedId, Place>,
+    /// Reasoning items whose tag in the content is open.
+    open_tags: BTreeSet<UnifiedId>,
     /// Items that have no form here.
     dropped: BTreeSet<UnifiedId>,
     /// Member that carries the text of a reasoning item, where the client is its owner and it is another than usual.
@@ -67,6 +95,8 @@ impl ChatStreamEncoder {
             candidates: BTreeMap::new(),
             calls: BTreeMap::new(),
             texts: BTreeMap::new(),
+            places: BTreeMap::new(),
+            open_tags: BTreeSet::new(),
             dropped: BTreeSet::new(),
             spelled: BTreeMap::new(),
             usage: None,
@@ -120,96 +150,195 @@ impl ChatStreamEncoder {
     fn finish(&mut self, candidate: Count, status: &UnifiedResponseStatus) -> Vec<WireFrame> {
         let mut frames = self.role(candidate);
         let state = self.candidates.entry(candidate).or_default();
+        let (has_calls, has_refusal) = (!state.calls.is_empty(), state.has_refusal);
         if std::mem::replace(&mut state.has_ended, true) {
             return frames;
         }
-        let Some(word) = usage::finish_word(status, self.is_own) else {
-            return frames;
+        let word = usage::finish_word(status, self.is_own, has_refusal);
+        let path = match candidate {
+            0 => "/status".to_owned(),
+            other => format!("/alternatives/{}/status", other - 1),
         };
-        frames.push(self.frame(
-            vec![json!({"index": candidate, "delta": {}, "logprobs": null, "finish_reason": word})],
-            None,
-        ));
+        answer::status_losses(&mut self.loss, status, word.as_deref(), has_calls, has_refusal, &path);
+        if let Some(word) = word {
+            frames.push(self.frame(
+                vec![json!({"index": candidate, "delta": {}, "logprobs": null, "finish_reason": word})],
+                None,
+            ));
+        }
         frames
     }
 
+    /// Where an item stands; it is counted when it is new.
+    fn place(&mut self, candidate: Count, item: &UnifiedId) -> String {
+        if let Some(place) = self.places.get(item) {
+            return place.path.clone();
+        }
+        let state = self.candidates.entry(candidate).or_default();
+        let path = match candidate {
+            0 => format!("/output/{}", state.items),
+            other => format!("/alternatives/{}/output/{}", other - 1, state.items),
+        };
+        state.items += 1;
+        let place = Place {
+            path: path.clone(),
+            parts: 0,
+        };
+        self.places.insert(item.clone(), place);
+        path
+    }
+
+    /// Where the next part of an item stands.
+    fn part_place(&mut self, candidate: Count, item: &UnifiedId) -> String {
+        let path = self.place(candidate, item);
+        let place = self.places.entry(item.clone()).or_default();
+        place.parts += 1;
+        format!("{path}/parts/{}", place.parts - 1)
+    }
+
     /// A part begins, with or without its content.
-    fn part(&mut self, candidate: Count, part: &UnifiedContentPart) -> Vec<WireFrame> {
+    fn part(&mut self, candidate: Count, item: &UnifiedId, part: &UnifiedContentPart) -> Vec<WireFrame> {
+        let path = self.part_place(candidate, item);
         match &part.body {
             PartBody::Text(text) => {
                 let offset = self.candidates.entry(candidate).or_default().characters;
-                self.texts.insert(part.part_id.clone(), Some(offset));
+                self.open_text(&part.part_id, Some(offset), path);
                 let mut frames = Vec::new();
                 if !text.text.is_empty() {
-                    frames.extend(self.text(
-                        candidate,
-                        &part.part_id,
-                        &TextDelta {
-                            text: text.text.clone(),
-                            logprobs: text.logprobs.clone(),
-                        },
-                    ));
+                    let delta = TextDelta {
+                        text: text.text.clone(),
+                        logprobs: text.logprobs.clone(),
+                    };
+                    frames.extend(self.text(candidate, &part.part_id, &delta));
                 }
                 for annotation in text.annotations.iter().flatten() {
-                    if let Some(value) = url_citation(annotation, offset, &text.text) {
-                        frames.extend(self.delta(candidate, json!({"annotations": [value]}), Value::Null));
-                    }
+                    frames.extend(self.citation(candidate, &part.part_id, annotation));
                 }
                 frames
             }
             PartBody::Refusal(refusal) => {
-                self.texts.insert(part.part_id.clone(), None);
+                self.open_text(&part.part_id, None, path);
+                self.candidates.entry(candidate).or_default().has_refusal = true;
                 if refusal.text.is_empty() {
                     Vec::new()
                 } else {
                     self.delta(candidate, json!({"refusal": refusal.text}), Value::Null)
                 }
             }
-            PartBody::Reasoning(reasoning) if !reasoning.text.is_empty() => {
-                self.delta(candidate, json!({"reasoning_content": reasoning.text}), Value::Null)
+            PartBody::Reasoning(reasoning) => {
+                let mut frames = self.thought(candidate, item, &reasoning.text);
+                if let Some(state) = &reasoning.private_state {
+                    frames.extend(self.details(candidate, &state.r#ref, &path));
+                }
+                frames
             }
-            PartBody::Reasoning(_) => Vec::new(),
             PartBody::Json(json) => self.delta(candidate, json!({"content": json.value.as_str()}), Value::Null),
             PartBody::Audio(audio) => {
                 let throughline_format::media::UnifiedDataSource::Inline(inline) = &audio.source else {
+                    self.loss
+                        .warning(Feature::PartAudio, path, "the target takes an audio answer only as data");
                     return Vec::new();
                 };
-                let transcript = audio
-                    .media
-                    .as_ref()
-                    .and_then(|m| m.transcript.as_ref())
-                    .map_or("", |t| t.text.as_str());
-                self.delta(
-                    candidate,
-                    json!({"audio": {"id": "audio", "data": super::media::base64_of(inline), "transcript": transcript}}),
-                    Value::Null,
-                )
+                let transcript = audio.media.as_ref().and_then(|m| m.transcript.as_ref());
+                let transcript = transcript.map_or("", |t| t.text.as_str());
+                let value = json!({"id": "audio", "data": super::media::base64_of(inline), "transcript": transcript});
+                self.delta(candidate, json!({"audio": value}), Value::Null)
             }
-            _ => {
-                self.loss.warning(
-                    Feature::ConversationItem,
-                    "/output",
-                    "a part of an answer has no form for this client",
+            PartBody::Image(_) => self.no_form(Feature::PartImage, path),
+            PartBody::Video(_) => self.no_form(Feature::PartVideo, path),
+            PartBody::Document(_) => self.no_form(Feature::PartDocument, path),
+            PartBody::File(_) | PartBody::Binary(_) => self.no_form(Feature::PartFile, path),
+            PartBody::Citation(_) => self.no_form(Feature::Citation, path),
+            PartBody::GroundingSource(_) => self.no_form(Feature::GroundingSource, path),
+            PartBody::ArtifactReference(_) => self.no_form(Feature::PartArtifact, path),
+        }
+    }
+
+    fn no_form(&mut self, feature: Feature, path: String) -> Vec<WireFrame> {
+        self.loss.warning(feature, path, "the target's answers have no such part");
+        Vec::new()
+    }
+
+    fn open_text(&mut self, part: &UnifiedId, offset: Option<Count>, path: String) {
+        let open = OpenText {
+            offset,
+            path,
+            text: String::new(),
+            annotations: 0,
+        };
+        self.texts.insert(part.clone(), open);
+    }
+
+    fn text(&mut self, candidate: Count, part: &UnifiedId, delta: &TextDelta) -> Vec<WireFrame> {
+        let mut is_refusal = false;
+        if let Some(open) = self.texts.get_mut(part) {
+            open.text.push_str(&delta.text);
+            is_refusal = open.offset.is_none();
+        }
+        let list = delta.logprobs.as_ref().map(|list| list.iter().map(logprob).collect::<Vec<_>>());
+        if is_refusal {
+            let logprobs = list.map_or(Value::Null, |list| json!({"content": null, "refusal": list}));
+            return self.delta(candidate, json!({"refusal": delta.text}), logprobs);
+        }
+        self.candidates.entry(candidate).or_default().characters += delta.text.chars().count() as Count;
+        let logprobs = list.map_or(Value::Null, |list| json!({"content": list, "refusal": null}));
+        self.delta(candidate, json!({"content": delta.text}), logprobs)
+    }
+
+    fn citation(&mut self, candidate: Count, part: &UnifiedId, annotation: &UnifiedTextAnnotation) -> Vec<WireFrame> {
+        let (mut offset, mut text, mut path) = (0, String::new(), "/output".to_owned());
+        if let Some(open) = self.texts.get_mut(part) {
+            offset = open.offset.unwrap_or(0);
+            text.clone_from(&open.text);
+            path = format!("{}/annotations/{}", open.path, open.annotations);
+            open.annotations += 1;
+        }
+        match url_citation(annotation, offset, &text, &path, &mut self.loss) {
+            Some(value) => self.delta(candidate, json!({"annotations": [value]}), Value::Null),
+            None => Vec::new(),
+        }
+    }
+
+    /// Reasoning text in the member, content part or tags of its owner, or else of the client's dialect.
+    fn thought(&mut self, candidate: Count, item: &UnifiedId, text: &str) -> Vec<WireFrame> {
+        if text.is_empty() {
+            return Vec::new();
+        }
+        let dialect = Dialect::of(self.context.dialect.as_deref());
+        let member = self.spelled.get(item).cloned().unwrap_or_else(|| dialect.reasoning.to_owned());
+        let delta = match member.as_str() {
+            TAGS => {
+                let open = if self.open_tags.insert(item.clone()) { "<think>" } else { "" };
+                let content = format!("{open}{text}");
+                self.candidates.entry(candidate).or_default().characters += content.chars().count() as Count;
+                json!({"content": content})
+            }
+            "thinking" => json!({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": text}]}]}),
+            member => json!({member: text}),
+        };
+        self.delta(candidate, delta, Value::Null)
+    }
+
+    /// Private details of reasoning to their owner.
+    fn details(&mut self, candidate: Count, reference: &UnifiedProviderDataRef, path: &str) -> Vec<WireFrame> {
+        let details = payload(self.context.private.as_ref(), Some(&vec![reference.clone()]), REASONING_DETAILS);
+        match details.and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok()) {
+            // The empty text says that the details repeat what was sent.
+            Some(details) => self.delta(candidate, json!({"reasoning": "", "reasoning_details": details}), Value::Null),
+            None => {
+                self.loss.info(
+                    Feature::ReasoningSignature,
+                    path,
+                    "private state of reasoning has no form for this client",
                 );
                 Vec::new()
             }
         }
     }
 
-    fn text(&mut self, candidate: Count, part: &UnifiedId, delta: &TextDelta) -> Vec<WireFrame> {
-        if self.texts.get(part).is_some_and(Option::is_none) {
-            return self.delta(candidate, json!({"refusal": delta.text}), Value::Null);
-        }
-        self.candidates.entry(candidate).or_default().characters += delta.text.chars().count() as Count;
-        let logprobs = match &delta.logprobs {
-            Some(list) => json!({"content": list.iter().map(logprob).collect::<Vec<_>>(), "refusal": null}),
-            None => Value::Null,
-        };
-        self.delta(candidate, json!({"content": delta.text}), logprobs)
-    }
-
     /// An item begins, or comes whole.
     fn item(&mut self, candidate: Count, item: &UnifiedItem, is_whole: bool) -> Vec<WireFrame> {
+        let path = self.place(candidate, &item.id);
         match &item.body {
             UnifiedItemBody::ToolCall(call) if call.execution == Execution::Client => {
                 let mut frames = self.call(candidate, &item.id, call);
@@ -220,16 +349,16 @@ impl ChatStreamEncoder {
             }
             UnifiedItemBody::Message(_) | UnifiedItemBody::Reasoning(_) => {
                 let form = Form::of(self.context.private.as_ref(), item.provider_data.as_ref());
-                if let Some(member) = form.reasoning.first().filter(|member| *member != "thinking") {
+                if let Some(member) = form.reasoning.first() {
                     self.spelled.insert(item.id.clone(), member.clone());
                 }
-                item.parts().iter().flat_map(|part| self.part(candidate, part)).collect()
+                item.parts().iter().flat_map(|part| self.part(candidate, &item.id, part)).collect()
             }
             _ => {
                 self.dropped.insert(item.id.clone());
                 self.loss.warning(
                     Feature::ToolCallHosted,
-                    "/output",
+                    path,
                     "calls of hosted tools and what they found have no form for this client",
                 );
                 Vec::new()
@@ -259,8 +388,37 @@ impl ChatStreamEncoder {
         let signature = payload(self.context.private.as_ref(), linkage.as_ref(), THOUGHT_SIGNATURE);
         if let (Some(bytes), Some(members)) = (signature, value.as_object_mut()) {
             members.insert("extra_content".into(), serde_json::from_slice(&bytes).unwrap_or(Value::Null));
+        } else if call.private_linkage.is_some() {
+            let path = self.place(candidate, item);
+            self.loss.info(
+                Feature::ReasoningSignature,
+                format!("{path}/privateLinkage"),
+                "private state of the call has no form for this client",
+            );
         }
         self.delta(candidate, json!({"tool_calls": [value]}), Value::Null)
+    }
+
+    /// Private state that came after its call had begun.
+    fn linkage(&mut self, candidate: Count, item: &UnifiedId, reference: &UnifiedProviderDataRef) -> Vec<WireFrame> {
+        let bytes = payload(self.context.private.as_ref(), Some(&vec![reference.clone()]), THOUGHT_SIGNATURE);
+        let content = bytes.and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
+        match (content, self.calls.get(item).map(|call| call.index)) {
+            (Some(content), Some(index)) => self.delta(
+                candidate,
+                json!({"tool_calls": [{"index": index, "extra_content": content}]}),
+                Value::Null,
+            ),
+            _ => {
+                let path = self.place(candidate, item);
+                self.loss.info(
+                    Feature::ReasoningSignature,
+                    format!("{path}/privateLinkage"),
+                    "private state of the call has no form for this client",
+                );
+                Vec::new()
+            }
+        }
     }
 
     fn arguments(&mut self, candidate: Count, item: &UnifiedId, text: &str) -> Vec<WireFrame> {
@@ -291,6 +449,7 @@ impl ChatStreamEncoder {
         if std::mem::replace(&mut self.has_failed, true) {
             return Vec::new();
         }
+        answer::error_losses(&mut self.loss, error);
         vec![WireFrame {
             event: None,
             data: errors::object(error).to_string(),
@@ -299,8 +458,20 @@ impl ChatStreamEncoder {
 
     fn done(&mut self) -> Vec<WireFrame> {
         let mut frames = Vec::new();
-        if let Some(counters) = self.usage.take().filter(|_| self.context.stream_usage) {
-            frames.push(self.frame(Vec::new(), Some(usage::encode(&counters).0)));
+        if let Some(counters) = self.usage.take() {
+            if self.context.stream_usage {
+                let root = Entries::of_root(&self.context);
+                let raw = root.get("/usage").filter(|raw| usage::decode(raw).as_ref() == Some(&counters));
+                let value = raw.map(Json::parse).unwrap_or_else(|| {
+                    let (value, lost) = usage::encode(&counters);
+                    answer::usage_losses(&mut self.loss, lost);
+                    value
+                });
+                frames.push(self.frame(Vec::new(), Some(value)));
+            } else {
+                self.loss
+                    .info(Feature::ResponseUsage, "/usage", "the client asked for no usage in its stream");
+            }
         }
         frames.push(WireFrame {
             event: None,
@@ -326,6 +497,7 @@ impl StreamEncoder for ChatStreamEncoder {
                 self.model = self.context.target_model.clone().unwrap_or_else(|| started.model.model.clone());
                 self.tier.clone_from(&started.model.service_tier);
                 self.is_own = is_own(&started.profile);
+                answer::model_losses(&mut self.loss, &started.model, &self.model);
                 self.role(0)
             }
             (EventBody::ResponseMetadata(metadata), ..) => {
@@ -339,31 +511,26 @@ impl StreamEncoder for ChatStreamEncoder {
             }
             (EventBody::ItemStarted(started), ..) => self.item(candidate, &started.item, false),
             (EventBody::ItemCompleted(done), Some(id), _) => match &done.item {
-                Some(item) if !self.calls.contains_key(id) => self.item(candidate, item, true),
+                Some(item) if !self.places.contains_key(id) => self.item(candidate, item, true),
+                _ if self.open_tags.remove(id) => {
+                    self.candidates.entry(candidate).or_default().characters += 8;
+                    self.delta(candidate, json!({"content": "</think>"}), Value::Null)
+                }
                 _ => Vec::new(),
             },
-            (EventBody::ItemDelta(change), ..) => match &change.delta {
-                ItemDelta::PartStarted(started) => self.part(candidate, &started.part),
-                ItemDelta::Output(OutputDelta { part: Some(part), .. }) => self.part(candidate, part),
+            (EventBody::ItemDelta(change), Some(id), _) => match &change.delta {
+                ItemDelta::PartStarted(started) => self.part(candidate, id, &started.part),
+                ItemDelta::Output(OutputDelta { part: Some(part), .. }) => self.part(candidate, id, part),
                 _ => Vec::new(),
             },
             (EventBody::TextDelta(delta), _, Some(part)) => self.text(candidate, part, delta),
-            (EventBody::ReasoningDelta(delta), Some(id), _) if !delta.text.is_empty() => {
-                let member = self.spelled.get(id).cloned().unwrap_or_else(|| "reasoning_content".into());
-                self.delta(candidate, json!({member: delta.text}), Value::Null)
+            (EventBody::ReasoningDelta(delta), Some(id), _) => self.thought(candidate, id, &delta.text),
+            (EventBody::SignatureReady(ready), Some(id), Some(_)) => {
+                let path = self.place(candidate, id);
+                self.details(candidate, &ready.provider_data, &format!("{path}/parts"))
             }
-            (EventBody::SignatureReady(ready), Some(_), Some(_)) => {
-                let details = payload(
-                    self.context.private.as_ref(),
-                    Some(&vec![ready.provider_data.clone()]),
-                    REASONING_DETAILS,
-                );
-                match details.and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok()) {
-                    // The empty text says that the details repeat what was sent.
-                    Some(details) => self.delta(candidate, json!({"reasoning": "", "reasoning_details": details}), Value::Null),
-                    None => Vec::new(),
-                }
-            }
+            // The private state of a call that has begun: it goes with the call's next piece.
+            (EventBody::SignatureReady(ready), Some(id), None) => self.linkage(candidate, id, &ready.provider_data),
             (EventBody::ToolArgumentsDelta(delta), Some(id), _) => self.arguments(candidate, id, &delta.text),
             (EventBody::ToolArgumentsReady(ready), Some(id), _) => {
                 let whole = match (ready.raw_arguments.trim(), &ready.input) {
@@ -372,15 +539,7 @@ impl StreamEncoder for ChatStreamEncoder {
                 };
                 self.rest(candidate, id, &whole)
             }
-            (EventBody::CitationReady(ready), _, Some(part)) => {
-                let offset = self.texts.get(part).copied().flatten().unwrap_or(0);
-                if let Some(value) = url_citation(&ready.annotation, offset, "") {
-                    self.delta(candidate, json!({"annotations": [value]}), Value::Null)
-                } else {
-                    self.loss.warning(Feature::Citation, "/output", "the target cites only addresses");
-                    Vec::new()
-                }
-            }
+            (EventBody::CitationReady(ready), _, Some(part)) => self.citation(candidate, part, &ready.annotation),
             (EventBody::UsageUpdate(update), ..) => {
                 self.usage = Some(update.usage.clone());
                 Vec::new()

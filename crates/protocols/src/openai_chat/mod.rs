@@ -10,6 +10,7 @@
 //! One wire message becomes up to one reasoning item, one message item and one item a call, in this order. Where to start
 //! reading: `decode_request` and `decode_choice`; `private` says how members without a word are kept.
 
+mod answer;
 mod capabilities;
 mod decode_assistant;
 mod decode_call;

@@ -34,14 +34,16 @@ pub(super) fn decode(raw: &Json) -> Option<UnifiedUsage> {
         reasoning: reported(completion.and_then(|c| c.reasoning_tokens)),
         accepted_prediction: reported(completion.and_then(|c| c.accepted_prediction_tokens)),
         rejected_prediction: reported(completion.and_then(|c| c.rejected_prediction_tokens)),
-        input_by_modality: prompt.and_then(|p| {
-            modalities(&[
-                ("audio", p.audio_tokens),
-                ("image", p.image_tokens),
-                ("text", p.text_tokens),
-                ("video", p.video_tokens),
-            ])
-        }),
+        input_by_modality: prompt
+            .and_then(|p| {
+                modalities(&[
+                    ("audio", p.audio_tokens),
+                    ("image", p.image_tokens),
+                    ("text", p.text_tokens),
+                    ("video", p.video_tokens),
+                ])
+            })
+            .or_else(|| modalities(&[("audio", dialect(&["audio_prompt_tokens"]))])),
         output_by_modality: completion
             .and_then(|c| modalities(&[("audio", c.audio_tokens), ("image", c.image_tokens), ("text", c.text_tokens)])),
         ..UnifiedUsage::default()
@@ -57,7 +59,8 @@ pub(super) fn decode(raw: &Json) -> Option<UnifiedUsage> {
             usage.output_total = Some(UnifiedCounter::derived(output + reasoning));
         }
     }
-    if let (Some(input), Some(read)) = (usage.input_total, usage.cache_read) {
+    usage.input_uncached = reported(dialect(&["prompt_cache_miss_tokens"]));
+    if let (Some(input), Some(read), None) = (usage.input_total, usage.cache_read, usage.input_uncached) {
         if read.value > input.value {
             usage.input_total = Some(UnifiedCounter::derived(input.value + read.value));
             usage.input_uncached = Some(UnifiedCounter::derived(input.value));
@@ -65,16 +68,35 @@ pub(super) fn decode(raw: &Json) -> Option<UnifiedUsage> {
             usage.input_uncached = Some(UnifiedCounter::derived((input.value - read.value - write.value).max(0.0)));
         }
     }
-    usage.cost = dialect(&["cost"]).map(|value| {
-        vec![UnifiedCost {
-            value,
-            scope: UsageScope::Request,
-            source: UsageSource::Reported,
-            unit: "USD".into(),
-            kind: CostKind::Cost,
-        }]
-    });
+    usage.cost = cost(&wire);
+    let details = member(&wire, "server_tool_use_details").map(Json::parse);
+    let searches = details.as_ref().and_then(|d| d.get("web_search_requests")).and_then(Value::as_f64);
+    usage.server_tool_calls = searches.map(|count| std::iter::once(("web-search".to_owned(), UnifiedCounter::reported(count))).collect());
     (usage != UnifiedUsage::default()).then_some(usage)
+}
+
+fn member<'a>(wire: &'a wire::Usage, key: &str) -> Option<&'a Json> {
+    wire.extra.0.iter().find(|(k, _)| k == key).map(|(_, value)| value)
+}
+
+/// Cost as a number, as an object with a total, or in a provider's own small unit.
+fn cost(wire: &wire::Usage) -> Option<Vec<UnifiedCost>> {
+    let of = |value: f64, unit: &str| UnifiedCost {
+        value,
+        scope: UsageScope::Request,
+        source: UsageSource::Reported,
+        unit: unit.to_owned(),
+        kind: CostKind::Cost,
+    };
+    let dollars = member(wire, "cost").map(Json::parse);
+    let dollars = dollars.and_then(|c| c.as_f64().or_else(|| c.get("total_cost").and_then(Value::as_f64)));
+    let ticks = member(wire, "cost_in_usd_ticks").and_then(|c| c.parse().as_f64());
+    let found: Vec<_> = dollars
+        .map(|c| of(c, "USD"))
+        .into_iter()
+        .chain(ticks.map(|c| of(c, "usd-ticks")))
+        .collect();
+    (!found.is_empty()).then_some(found)
 }
 
 fn is_same(a: f64, b: f64) -> bool {
@@ -177,7 +199,7 @@ pub(super) fn status(word: Option<&str>, has_calls: bool, has_refusal: bool) -> 
 }
 
 /// The word for an ending: the provider's own where it is one of this wire; none when a provider of this wire gave none.
-pub(super) fn finish_word(status: &UnifiedResponseStatus, is_own: bool) -> Option<String> {
+pub(super) fn finish_word(status: &UnifiedResponseStatus, is_own: bool, has_refusal: bool) -> Option<String> {
     use UnifiedFinishReason as R;
     if let Some(word) = &status.original_reason
         && (is_own || matches!(word.as_str(), "stop" | "length" | "tool_calls" | "function_call" | "content_filter"))
@@ -187,6 +209,8 @@ pub(super) fn finish_word(status: &UnifiedResponseStatus, is_own: bool) -> Optio
     let word = match status.finish_reason {
         Some(R::ToolCalls | R::RequiresAction) => "tool_calls",
         Some(R::Length | R::MaxContext | R::Interrupted) => "length",
+        // A refusal that the message holds is told by it.
+        Some(R::Refusal) if has_refusal => "stop",
         Some(R::ContentFilter | R::Refusal) => "content_filter",
         Some(R::Unknown) if is_own => return None,
         None if status.state == ResponseState::Incomplete => "length",
