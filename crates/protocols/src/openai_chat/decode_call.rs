@@ -4,6 +4,7 @@ use super::decode_choice::ChoiceState;
 use super::decode_stream::AnswerDecoder;
 use super::private::{Form, THOUGHT_SIGNATURE, own_call_id};
 use super::{profile, wire};
+use crate::feature::Feature;
 use crate::side::SideResource;
 use throughline_format::event::{ArgumentsDelta, ArgumentsReady, EventBody, SignatureReady};
 use throughline_format::item::ToolCallItem;
@@ -42,13 +43,8 @@ impl ChoiceState {
                     Json::from_serialize(custom).unwrap_or_else(|_| Json::null()),
                 );
             }
-            for (key, value) in &call.extra.0 {
-                answer.keep(
-                    format!("{pointer}/{}", throughline_format::json::escape_pointer_token(key)),
-                    value.clone(),
-                );
-            }
         }
+        let extra = call.extra.0;
         let wire_id = call.id.unwrap_or_default();
         let is_custom = call.kind.as_deref() == Some("custom") || call.custom.is_some() && call.function.is_none();
         let (name, text) = match (call.function, call.custom) {
@@ -85,6 +81,10 @@ impl ChoiceState {
                 self.calls.len() - 1
             }
         };
+        for (key, value) in extra {
+            let key = throughline_format::json::escape_pointer_token(&key);
+            answer.keep(format!("{base}/tool_calls/{at}/{key}"), value);
+        }
         let Some(mut state) = self.calls.get_mut(at).map(std::mem::take) else {
             return;
         };
@@ -100,6 +100,8 @@ impl ChoiceState {
             (Some(content), Some(known)) if content != *known => {
                 answer.warn(
                     "response.repeated-signature",
+                    Feature::ReasoningSignature,
+                    &format!("{base}/tool_calls/{at}/extra_content"),
                     "private content of a call came again and was left out",
                 );
             }
@@ -121,6 +123,8 @@ impl ChoiceState {
         if state.is_done && !text.is_empty() {
             answer.warn(
                 "response.late-arguments",
+                Feature::ToolCallArguments,
+                &format!("{base}/tool_calls/{at}/function/arguments"),
                 "arguments came when their call had ended, and were left out",
             );
         } else if !text.is_empty() {

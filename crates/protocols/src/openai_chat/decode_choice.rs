@@ -2,7 +2,7 @@
 
 use super::decode_call::Call;
 use super::decode_stream::AnswerDecoder;
-use super::private::{Form, REASONING_DETAILS};
+use super::private::{EXECUTED_TOOLS, Form, REASONING_DETAILS};
 use super::reasoning::{self, Piece, TAGS, TagSplitter};
 use super::{media, profile, usage, wire};
 use crate::side::SideResource;
@@ -12,6 +12,7 @@ use throughline_format::event::{
     EventBody, ItemCompleted, ItemDelta, ItemDeltaEvent, ItemStarted, PartCompleted, PartStarted, SignatureReady, TextDelta,
 };
 use throughline_format::item::{ItemStatus, ReasoningItem, Role, Visibility};
+use throughline_format::json::escape_pointer_token;
 use throughline_format::media::{Transcript, UnifiedMediaMetadata};
 use throughline_format::part::{MediaPart, ReasoningForm, ReasoningPart, ReasoningState, TopLogprob, UnifiedTokenLogprob};
 use throughline_format::provenance::ItemOrigin;
@@ -69,6 +70,8 @@ pub(super) struct ChoiceState {
     pub pending_base64: String,
     /// Tells reasoning in tags apart, where the dialect puts it into the content.
     pub tags: Option<TagSplitter>,
+    /// Annotations so far.
+    pub annotations: usize,
 }
 
 impl ChoiceState {
@@ -84,6 +87,7 @@ impl ChoiceState {
             audio: None,
             pending_base64: String::new(),
             tags: None,
+            annotations: 0,
         }
     }
 
@@ -99,12 +103,17 @@ impl ChoiceState {
 
     /// Takes a choice of a whole answer or of a chunk.
     pub(super) fn take(&mut self, answer: &mut AnswerDecoder, choice: wire::Choice, position: usize) {
-        let base = format!("/choices/{position}");
+        // A chunk holds one choice at a time, so its place in the list says nothing.
+        let base = if answer.whole {
+            format!("/choices/{position}")
+        } else {
+            format!("/choices/{}", self.index)
+        };
         for (key, value) in choice.extra.0 {
             if key == "usage" {
                 answer.usage(value.clone());
             }
-            answer.keep(format!("{base}/{}", throughline_format::json::escape_pointer_token(&key)), value);
+            answer.keep(format!("{base}/{}", escape_pointer_token(&key)), value);
         }
         if answer.whole {
             // The first choice has no index in the record, and an empty finish reason no word.
@@ -132,8 +141,14 @@ impl ChoiceState {
                 Json::from_serialize(empty).unwrap_or_else(|_| Json::null()),
             );
         }
-        if let Some(refusal) = logprobs.as_mut().and_then(|l| l.refusal.take()).filter(|_| answer.whole) {
-            answer.keep(format!("{base}/logprobs/refusal"), refusal);
+        if let Some(probabilities) = &mut logprobs {
+            // A refusal has no probabilities in the record; those of a stream are pieces of one list.
+            if let Some(refusal) = probabilities.refusal.take() {
+                answer.keep_appended(format!("{base}/logprobs/refusal"), refusal);
+            }
+            for (key, value) in std::mem::take(&mut probabilities.extra.0) {
+                answer.keep_appended(format!("{base}/logprobs/{}", escape_pointer_token(&key)), value);
+            }
         }
         let tokens = logprobs.and_then(|l| l.content).map(tokens);
         if let Some(text) = choice.text {
@@ -156,10 +171,12 @@ impl ChoiceState {
         base: &str,
     ) {
         for (key, value) in &message.extra.0 {
-            answer.keep(
-                format!("{base}/{}", throughline_format::json::escape_pointer_token(key)),
-                value.clone(),
-            );
+            let pointer = format!("{base}/{}", escape_pointer_token(key));
+            if key == EXECUTED_TOOLS {
+                answer.executed.push((pointer, value.clone()));
+            } else {
+                answer.keep(pointer, value.clone());
+            }
         }
         self.reasoning_delta(answer, &message, base);
         let has_calls = message.tool_calls.as_ref().is_some_and(|c| !c.is_empty());
@@ -190,8 +207,9 @@ impl ChoiceState {
                 self.audio(answer, audio, base);
             }
         }
-        for (number, annotation) in message.annotations.into_iter().flatten().enumerate() {
-            self.annotation(answer, &annotation, number, base);
+        for annotation in message.annotations.into_iter().flatten() {
+            self.annotation(answer, &annotation, self.annotations, base);
+            self.annotations += 1;
         }
         for (position, call) in message.tool_calls.into_iter().flatten().enumerate() {
             self.call(answer, call, position, base, false);

@@ -4,6 +4,7 @@ use super::decode_choice::{ChoiceState, OpenMessage};
 use super::decode_stream::AnswerDecoder;
 use super::private::Form;
 use super::{reasoning, wire};
+use crate::feature::Feature;
 use serde_json::Value;
 use throughline_format::citation::{SourceType, SpanOf, UnifiedCitation, UnifiedSource, UnifiedSpan, UnifiedTextAnnotation};
 use throughline_format::event::{CitationReady, EventBody, TextDelta};
@@ -68,6 +69,11 @@ impl ChoiceState {
 
     pub(super) fn text(&mut self, answer: &mut AnswerDecoder, text: &str, logprobs: Option<Vec<UnifiedTokenLogprob>>, form: Option<Form>) {
         if text.is_empty() && (logprobs.as_ref().is_none_or(Vec::is_empty) || self.message.is_none()) {
+            if logprobs.as_ref().is_some_and(|l| !l.is_empty()) {
+                let path = format!("/choices/{}/logprobs/content", self.index);
+                let why = "probabilities of tokens without text were left out";
+                answer.warn("response.tokens-without-text", Feature::PartLogprobs, &path, why);
+            }
             return;
         }
         self.open_message(answer, form);
@@ -135,15 +141,14 @@ impl ChoiceState {
                     part.extra
                 }
                 other => {
-                    answer.warn("response.unknown-part", "a content part of an unknown type was kept aside");
+                    let why = "a content part of an unknown type was kept aside";
+                    answer.warn("response.unknown-part", Feature::ConversationItem, &pointer, why);
                     answer.keep(pointer.clone(), Json::from_serialize(&other).unwrap_or_else(|_| Json::null()));
                     continue;
                 }
             };
-            if answer.whole {
-                for (key, value) in extra.0 {
-                    answer.keep(format!("{pointer}/{}", throughline_format::json::escape_pointer_token(&key)), value);
-                }
+            for (key, value) in extra.0 {
+                answer.keep(format!("{pointer}/{}", throughline_format::json::escape_pointer_token(&key)), value);
             }
         }
     }
@@ -192,14 +197,17 @@ impl ChoiceState {
                 c.keys()
                     .all(|k| matches!(k.as_str(), "url" | "title" | "start_index" | "end_index"))
             });
-        if !is_plain && answer.whole {
-            answer.keep(format!("{base}/annotations/{number}"), raw.clone());
+        let pointer = format!("{base}/annotations/{number}");
+        if !is_plain || self.message.is_none() {
+            answer.keep(pointer.clone(), raw.clone());
         }
         let Some(citation) = value.get("url_citation") else { return };
         if self.message.is_none() {
             answer.warn(
                 "response.late-annotation",
-                "an annotation came when its text had ended, and was left out",
+                Feature::Citation,
+                &pointer,
+                "an annotation came when its text had ended; it is kept aside",
             );
             return;
         }

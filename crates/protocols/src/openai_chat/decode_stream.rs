@@ -5,7 +5,7 @@
 
 use super::decode_choice::{CANDIDATES, ChoiceState};
 use super::dialect::Dialect;
-use super::private::{Form, Leftovers, UNMAPPED};
+use super::private::{self, Form, Leftovers, UNMAPPED};
 use super::{errors, profile, usage, wire};
 use crate::codec::{Decoded, StreamDecoder};
 use crate::context::DecodeContext;
@@ -35,6 +35,8 @@ pub(super) struct AnswerDecoder {
     pub whole: bool,
     pub model: String,
     pub leftovers: BTreeMap<String, (usize, Json)>,
+    /// Hosted tools that ran, as written: they may be larger than what has no word may be.
+    pub executed: Vec<(String, Json)>,
     /// Spelling of a whole answer.
     pub form: Form,
     started: bool,
@@ -55,6 +57,7 @@ impl AnswerDecoder {
             whole,
             model: String::new(),
             leftovers: BTreeMap::new(),
+            executed: Vec::new(),
             form: Form::default(),
             started: false,
             finished: false,
@@ -82,11 +85,23 @@ impl AnswerDecoder {
             .or_insert((next, value));
     }
 
-    /// Says something that changes nothing.
-    pub(super) fn warn(&mut self, code: &str, message: &str) {
+    /// Keeps a member of which a stream sends the pieces of a list.
+    pub(super) fn keep_appended(&mut self, pointer: String, value: Json) {
+        let pieces = match (self.leftovers.get(&pointer).map(|(_, known)| known.parse()), value.parse()) {
+            (Some(Value::Array(mut known)), Value::Array(more)) => {
+                known.extend(more);
+                Json::from_value(&Value::Array(known))
+            }
+            _ => value,
+        };
+        self.keep(pointer, pieces);
+    }
+
+    /// Says that something of the wire is left out: what it is about, where it stood and why.
+    pub(super) fn warn(&mut self, code: &str, feature: Feature, path: &str, message: &str) {
         self.out.push(EventBody::Warning(Warning {
             code: code.to_owned(),
-            message: message.to_owned(),
+            message: format!("{} at {path}: {message}", feature.as_str()),
         }));
     }
 
@@ -160,6 +175,8 @@ impl AnswerDecoder {
                 self.choices_left_out = true;
                 self.warn(
                     "response.choice-index",
+                    Feature::ResponseCandidates,
+                    &format!("/choices/{position}"),
                     "a choice whose index is beyond every answer's was left out",
                 );
                 self.lose(format!("/choices/{position}"), "a choice with an impossible index is left out");
@@ -188,9 +205,10 @@ impl AnswerDecoder {
 
     /// Usage may come with any chunk and is cumulative: the last report counts.
     pub(super) fn usage(&mut self, raw: Json) {
-        let Some(usage) = usage::decode(&raw) else { return };
         // As written too: dialects spell it in many ways, and every answer has it.
+        let usage = usage::decode(&raw);
         self.keep("/usage".into(), raw);
+        let Some(usage) = usage else { return };
         if self.usage.as_ref() != Some(&usage) {
             self.begin();
             self.usage = Some(usage.clone());
@@ -289,7 +307,12 @@ impl AnswerDecoder {
             return;
         }
         if self.choices.get(&0).is_some_and(ChoiceState::has_finished) {
-            self.warn("stream.end-missing", "the stream ended without [DONE], but after its finish reason");
+            self.warn(
+                "stream.end-missing",
+                Feature::ConversationInterruption,
+                "",
+                "the stream ended without [DONE], but after its finish reason",
+            );
             self.end();
             return;
         }
@@ -324,6 +347,15 @@ impl AnswerDecoder {
         self.out
             .resources
             .extend(self.form.resource(None, self.context.operation_id.resource(ROOT_RESOURCE + 1), ""));
+        let executed = std::mem::take(&mut self.executed);
+        for (path, _) in &executed {
+            self.lose(
+                path.clone(),
+                "calls of hosted tools that the provider ran by itself; kept for the same protocol",
+            );
+        }
+        let id = self.context.operation_id.resource(ROOT_RESOURCE + 2);
+        self.out.resources.extend(private::executed_tools(id, executed));
         for path in refused {
             self.lose(path, "no word for it, and too large to be kept");
         }
@@ -360,7 +392,13 @@ impl AnswerDecoder {
                 self.answer(answer);
             }
             Err(error) if !is_broken(error.code) && !says_error => {
-                self.warn("stream.unreadable-chunk", "a chunk of another shape was left out");
+                let path = error.pointer.clone();
+                self.warn(
+                    "stream.unreadable-chunk",
+                    Feature::WireUnmapped,
+                    &path,
+                    "a chunk of another shape was left out",
+                );
             }
             Err(_) => self.broken(UnifiedError::new(
                 ErrorCategory::Server,

@@ -23,6 +23,10 @@ pub(super) const THOUGHT_SIGNATURE: &str = "openai-chat/thought-signature@1";
 pub(super) const FILE_ID: &str = "openai-chat/file-id@1";
 /// Marks a call ID that only its own provider takes; the payload is the ID.
 pub(super) const CALL_ID: &str = "openai-chat/call-id@1";
+/// Schema of the hosted tools that a provider ran for an answer: pointer and value, as in [`UNMAPPED`], without its bounds.
+pub(super) const EXECUTED: &str = "openai-chat/executed-tools@1";
+/// Member of a message that holds them.
+pub(super) const EXECUTED_TOOLS: &str = "executed_tools";
 /// Schema of handles of audio answers.
 pub(super) const AUDIO_ID: &str = "openai-chat/audio-id@1";
 
@@ -122,6 +126,23 @@ pub(super) fn private_text(
     }
 }
 
+/// Hosted tools that ran, for their owner; a stream tells each of them more than once, and the last telling counts.
+pub(super) fn executed_tools(id: UnifiedId, told: Vec<(String, Json)>) -> Option<SideResource> {
+    let mut entries: Vec<UnmappedEntry> = Vec::new();
+    for (pointer, value) in told {
+        match entries.iter_mut().find(|e| e.pointer == pointer) {
+            Some(known) => known.value = value,
+            None => entries.push(UnmappedEntry { pointer, value }),
+        }
+    }
+    let paths: Vec<String> = entries.iter().map(|e| e.pointer.clone()).collect();
+    let payload = serde_json::to_vec(&UnmappedPayload { entries }).unwrap_or_default();
+    (!paths.is_empty()).then(|| SideResource {
+        issuer: Issuer::Provider,
+        ..private_text(EXECUTED, None, id, payload, paths)
+    })
+}
+
 /// Marks a call ID that the usual rules refuse, so that it goes back unchanged to whoever gave it.
 pub(super) fn own_call_id(item: &UnifiedId, call_id: &str) -> Option<SideResource> {
     let is_plain = crate::call_id::is_legal(call_id, super::CALL_ID_LENGTH);
@@ -183,7 +204,9 @@ impl Entries {
 
     /// Those of the body as a whole.
     pub(super) fn of_root(context: &EncodeContext) -> Self {
-        Self::parse(context.private.root_payload(UNMAPPED))
+        let mut all = Self::parse(context.private.root_payload(UNMAPPED));
+        all.0.extend(Self::parse(context.private.root_payload(EXECUTED)).0);
+        all
     }
 
     fn parse(bytes: Option<bytes::Bytes>) -> Self {
@@ -227,17 +250,28 @@ impl Entries {
     }
 }
 
-/// Puts a value at a pointer; missing objects on the way are made, missing list elements are not.
+/// Puts a value at a pointer. Missing objects on the way are made, and missing lists where `0` stands for their first element;
+/// a list grows by the element after its last one, and by no other.
 fn put(target: &mut serde_json::Value, pointer: &str, value: serde_json::Value) {
     use serde_json::Value;
     let mut place = target;
     for token in pointer.split('/').skip(1) {
         if place.is_null() {
-            *place = Value::Object(serde_json::Map::new());
+            *place = if token == "0" {
+                Value::Array(Vec::new())
+            } else {
+                Value::Object(serde_json::Map::new())
+            };
         }
         let next = match place {
             Value::Object(map) => Some(map.entry(unescape(token)).or_insert(Value::Null)),
-            Value::Array(list) => token.parse::<usize>().ok().and_then(|i| list.get_mut(i)),
+            Value::Array(list) => {
+                let index = token.parse::<usize>().ok();
+                if index == Some(list.len()) {
+                    list.push(Value::Null);
+                }
+                index.and_then(|i| list.get_mut(i))
+            }
             _ => None,
         };
         let Some(next) = next else { return };
