@@ -18,6 +18,15 @@ const STEP_PAGES: i32 = 256;
 
 /// Copies to a file that does not exist yet. `between` runs after each step; its error ends the copy.
 pub(crate) fn run(connection: &Connection, destination: &Path, between: impl FnMut() -> Result<()>) -> Result<BackupReport> {
+    copy_to(connection, destination, STEP_PAGES, between)
+}
+
+/// Copies in one read transaction, from any connection. Steps would begin anew with every commit of another connection.
+pub(crate) fn at_once(connection: &Connection, destination: &Path) -> Result<BackupReport> {
+    copy_to(connection, destination, -1, || Ok(()))
+}
+
+fn copy_to(connection: &Connection, destination: &Path, pages: i32, between: impl FnMut() -> Result<()>) -> Result<BackupReport> {
     let fail = |error: std::io::Error| StoreError::io("writing the backup", &error);
     if std::fs::exists(destination).map_err(fail)? {
         return Err(StoreError::invalid(
@@ -27,7 +36,7 @@ pub(crate) fn run(connection: &Connection, destination: &Path, between: impl FnM
     }
     let partial = partial_name(destination);
     let _ = std::fs::remove_file(&partial);
-    let outcome = copy(connection, &partial, between).and_then(|()| {
+    let outcome = copy(connection, &partial, pages, between).and_then(|()| {
         File::open(&partial).and_then(|file| file.sync_all()).map_err(fail)?;
         let (bytes, sha256) = digest(&partial).map_err(fail)?;
         std::fs::rename(&partial, destination).map_err(fail)?;
@@ -51,7 +60,7 @@ pub(crate) fn run(connection: &Connection, destination: &Path, between: impl FnM
     outcome
 }
 
-fn copy(connection: &Connection, partial: &Path, mut between: impl FnMut() -> Result<()>) -> Result<()> {
+fn copy(connection: &Connection, partial: &Path, pages: i32, mut between: impl FnMut() -> Result<()>) -> Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
@@ -62,7 +71,7 @@ fn copy(connection: &Connection, partial: &Path, mut between: impl FnMut() -> Re
     let mut target = Connection::open(partial).map_err(sql)?;
     let backup = Backup::new(connection, &mut target).map_err(sql)?;
     loop {
-        match backup.step(STEP_PAGES).map_err(sql)? {
+        match backup.step(pages).map_err(sql)? {
             StepResult::Done => break,
             StepResult::More => between()?,
             // Somebody reads or checkpoints just now.

@@ -1,11 +1,12 @@
 //! The integrity check: SQLite's own, and the invariants of the store.
 
 use rusqlite::Connection;
-use throughline_store::IntegrityReport;
+use throughline_format::UnifiedArtifact;
+use throughline_store::{ArtifactFiles, IntegrityReport};
 
 use crate::connection::integrity;
 use crate::error::Result;
-use crate::rows::{all, count, one};
+use crate::rows::{all, count, hash, number, one, record};
 
 /// Invariants as queries that count violations. Each is a promise that the writer keeps and nothing else enforces.
 const INVARIANTS: &[(&str, &str)] = &[
@@ -35,8 +36,8 @@ const INVARIANTS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Runs every check.
-pub(crate) fn run(connection: &Connection) -> Result<IntegrityReport> {
+/// Runs every check. Each query is a read transaction of its own, so that the log can be reset in between.
+pub(crate) fn run(connection: &Connection, files: &ArtifactFiles) -> Result<IntegrityReport> {
     let complaints = integrity(connection, "integrity_check")?;
     let foreign_keys = all(connection, "PRAGMA foreign_key_check", [], |_| Ok(()))?.len() as u64;
     let wrong_counts = violations(
@@ -50,6 +51,10 @@ pub(crate) fn run(connection: &Connection) -> Result<IntegrityReport> {
             problems.push(format!("{found} {what}"));
         }
     }
+    let wrong_files = artifact_files(connection, files)?;
+    if wrong_files > 0 {
+        problems.push(format!("{wrong_files} artifacts whose content is missing or altered"));
+    }
     Ok(IntegrityReport {
         integrity: complaints.first().cloned().unwrap_or_else(|| "ok".to_owned()),
         foreign_keys,
@@ -60,6 +65,25 @@ pub(crate) fn run(connection: &Connection) -> Result<IntegrityReport> {
         },
         problems,
     })
+}
+
+/// Reads every file that something refers to, and compares size and digest.
+fn artifact_files(connection: &Connection, files: &ArtifactFiles) -> Result<u64> {
+    let (mut wrong, mut after) = (0, 0);
+    loop {
+        let text = "SELECT number, sha256, body FROM artifacts WHERE number > ?1 AND ref_count > 0 ORDER BY number LIMIT 200";
+        let rows = all(connection, text, [after], |row| {
+            // A row that holds nonsense counts as wrong and hides no other.
+            let artifact = hash(row, 1).and_then(|sha256| Ok((sha256, record::<UnifiedArtifact>(row, 2)?.size)));
+            Ok((number(row, 0)?, artifact))
+        })?;
+        let Some((last, _)) = rows.last() else { return Ok(wrong) };
+        after = *last;
+        for (_, artifact) in &rows {
+            let sound = matches!(artifact, Ok((sha256, size)) if files.is_sound(sha256, *size));
+            wrong += u64::from(!sound);
+        }
+    }
 }
 
 fn violations(connection: &Connection, query: &str) -> Result<u64> {

@@ -4,6 +4,9 @@ use std::path::PathBuf;
 
 use throughline_store::StoreLimits;
 
+/// `conversationRetentionDays` when nobody says otherwise.
+pub(crate) const DEFAULT_RETENTION_DAYS: u32 = 7;
+
 /// How sure a commit is before it is acknowledged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
@@ -63,7 +66,7 @@ impl SqliteConfig {
             path: path.into(),
             artifact_dir: artifact_dir.into(),
             durability: Durability::Full,
-            retention_days: 7,
+            retention_days: DEFAULT_RETENTION_DAYS,
             limits: StoreLimits::default(),
             readers: 3,
             queue: QueueLimits::default(),

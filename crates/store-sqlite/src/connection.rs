@@ -98,7 +98,12 @@ fn set(connection: &Connection, pragma: &str, value: &str) -> Result<()> {
 
 /// Rows of an integrity pragma; `["ok"]` when nothing is wrong.
 pub(crate) fn integrity(connection: &Connection, pragma: &str) -> Result<Vec<String>> {
-    let mut statement = connection.prepare(&format!("PRAGMA {pragma}(20)")).map_err(sql)?;
+    pragma_rows(connection, &format!("PRAGMA {pragma}(20)"))
+}
+
+/// The first column of whatever a pragma answers.
+pub(crate) fn pragma_rows(connection: &Connection, text: &str) -> Result<Vec<String>> {
+    let mut statement = connection.prepare(text).map_err(sql)?;
     let rows = statement.query_map([], |row| row.get::<_, String>(0)).map_err(sql)?;
     rows.collect::<rusqlite::Result<_>>().map_err(sql)
 }

@@ -11,15 +11,18 @@
 
 #![forbid(unsafe_code)]
 
+mod background;
 mod backup;
 mod check;
 mod checkpointer;
+mod collect;
 mod config;
 mod connection;
 mod error;
 mod migrate;
 mod queue;
 mod read;
+mod reader;
 mod readers;
 mod rows;
 mod startup;
@@ -31,6 +34,8 @@ mod writer;
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 mod writer_tests;
 
+pub use background::StartupCheck;
 pub use config::{Durability, QueueLimits, SqliteConfig};
 pub use migrate::SCHEMA_VERSION;
+pub use reader::SqliteReader;
 pub use store::SqliteStore;

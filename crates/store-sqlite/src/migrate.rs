@@ -14,11 +14,18 @@ pub(crate) struct Migration {
 }
 
 /// Every step in order.
-pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
-    number: 1,
-    name: "initial",
-    sql: include_str!("migrations/0001_initial.sql"),
-}];
+pub(crate) const MIGRATIONS: &[Migration] = &[
+    Migration {
+        number: 1,
+        name: "initial",
+        sql: include_str!("migrations/0001_initial.sql"),
+    },
+    Migration {
+        number: 2,
+        name: "unreferenced artifacts",
+        sql: include_str!("migrations/0002_unreferenced_artifacts.sql"),
+    },
+];
 
 /// The schema that this program writes: the number of the last migration. Independent of the format's version.
 #[allow(clippy::cast_possible_truncation)] // a handful of migrations

@@ -5,7 +5,9 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
 use throughline_store::apply::BatchCost;
-use throughline_store::{BackupReport, CommitReceipt, StoreError, SweepReport, SweepRequest, WriteBatch};
+use throughline_store::{
+    ArtifactHold, BackupReport, CollectReport, CollectRequest, CommitReceipt, StoreError, SweepReport, SweepRequest, WriteBatch,
+};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::config::QueueLimits;
@@ -18,6 +20,7 @@ pub(crate) type Ack<T> = oneshot::Sender<Result<T>>;
 pub(crate) enum Job {
     Batch(BatchJob),
     Sweep(SweepRequest, Ack<SweepReport>),
+    Collect(CollectRequest, Ack<CollectReport>),
     Backup(PathBuf, Ack<BackupReport>),
     /// Ends the writer after everything before it; the threads are waited for first.
     Close(Vec<JoinHandle<()>>, Option<Ack<()>>),
@@ -32,6 +35,8 @@ pub(crate) struct BatchJob {
     pub(crate) cost: BatchCost,
     ack: Ack<CommitReceipt>,
     room: Room,
+    /// Keep the files that the batch refers to until it is stored, even when the caller has gone away.
+    holds: Vec<ArtifactHold>,
 }
 
 /// Given back just before the batch is answered, so that a caller who has its answer finds the room free.
@@ -44,6 +49,7 @@ impl BatchJob {
     /// Gives the room back, then answers. A caller that has gone away is no error: what was stored stays stored.
     pub(crate) fn answer(self, outcome: Result<CommitReceipt>) {
         drop(self.room);
+        drop(self.holds);
         let _ = self.ack.send(outcome);
     }
 }
@@ -111,10 +117,17 @@ impl Queue {
     }
 
     /// Queues a batch, and gives the writer's answer.
-    pub(crate) async fn commit(&self, batch: WriteBatch, cost: BatchCost) -> Result<CommitReceipt> {
+    pub(crate) async fn commit(&self, batch: WriteBatch, cost: BatchCost, holds: Vec<ArtifactHold>) -> Result<CommitReceipt> {
         let lane = if batch.is_urgent() { &self.urgent } else { &self.normal };
         let room = lane.room(cost.bytes).await?;
-        self.ask(|ack| Job::Batch(BatchJob { batch, cost, ack, room })).await
+        let job = |ack| BatchJob {
+            batch,
+            cost,
+            ack,
+            room,
+            holds,
+        };
+        self.ask(|ack| Job::Batch(job(ack))).await
     }
 
     /// Queues any other job, and gives the writer's answer.

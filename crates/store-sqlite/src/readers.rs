@@ -51,10 +51,15 @@ impl ReadPool {
     /// Runs a read in one transaction of its own, which ends before the answer goes out: a read transaction that lives on would
     /// keep the log from being reset.
     pub(crate) async fn read<T: Send + 'static>(&self, read: impl FnOnce(&Connection) -> Result<T> + Send + 'static) -> Result<T> {
+        self.run(move |connection| in_transaction(connection, read)).await
+    }
+
+    /// Runs on one of the connections without a transaction around it, for work that takes long: each statement is its own.
+    pub(crate) async fn run<T: Send + 'static>(&self, read: impl FnOnce(&Connection) -> Result<T> + Send + 'static) -> Result<T> {
         let _room = self.room.acquire().await.map_err(|_| StoreError::Closed)?;
         let (ack, answer) = oneshot::channel();
         let job: ReadJob = Box::new(move |connection| {
-            let outcome = in_transaction(connection, read);
+            let outcome = read(connection);
             // The caller may have gone away.
             let _ = ack.send(outcome);
         });

@@ -2,24 +2,29 @@
 
 use std::fs::File;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use bytes::Bytes;
 use rusqlite::Connection;
-use throughline_format::Timestamp;
+use throughline_format::{Sha256, Timestamp, UnifiedId};
 use throughline_store::apply::check_batch;
+use throughline_store::inline;
 use throughline_store::{
-    ArtifactFiles, BackupHook, BackupReport, CommitReceipt, IntegrityReport, RandomSource, StateWriter, StoreAdmin, StoreError,
-    StoreFuture, StoreLimits, StoreMeta, SweepReport, SweepRequest, Vault, WriteBatch,
+    ArtifactFiles, ArtifactHold, BackupHook, BackupReport, CollectReport, CollectRequest, CommitReceipt, IntegrityReport, RandomSource,
+    StateWriter, StoreAdmin, StoreError, StoreFuture, StoreLimits, StoreMeta, SweepReport, SweepRequest, Vault, WriteBatch, WriteOp,
 };
 
+use crate::background::{Damage, FileThread, LaterCheck, StartupCheck};
 use crate::checkpointer::{self, WalGauge};
 use crate::config::SqliteConfig;
 use crate::error::Result;
 use crate::queue::{Job, Queue};
 use crate::readers::ReadPool;
+use crate::rows::{conversations, resources};
 use crate::writer::Writer;
-use crate::{check, startup};
+use crate::{check, collect, startup};
 
 /// A store in one SQLite file. Clones share it; the last one that is dropped closes it.
 #[derive(Clone)]
@@ -33,6 +38,10 @@ struct Inner {
     meta: StoreMeta,
     limits: StoreLimits,
     artifacts: Arc<ArtifactFiles>,
+    files: FileThread,
+    later_check: LaterCheck,
+    /// The part of the artifact directory that is looked through next.
+    next_shard: AtomicU8,
     writer: Mutex<Option<JoinHandle<()>>>,
     /// Nobody else may open the file as long as this is held.
     lock: Mutex<Option<File>>,
@@ -53,9 +62,15 @@ impl SqliteStore {
     /// or somebody else's (`storage.corrupt`), written by a newer program (`storage.schema-too-new`), or sealed with keys that
     /// the vault does not hold (`storage.wrong-key`).
     pub fn open(config: SqliteConfig, vault: &Vault, random: &dyn RandomSource, now: Timestamp) -> Result<Self> {
-        let artifacts = ArtifactFiles::open(config.artifact_dir.clone(), &config.limits)?;
+        let artifacts = Arc::new(ArtifactFiles::open(config.artifact_dir.clone(), &config.limits)?);
         let opened = startup::open(&config, vault, random, now)?;
         let readers = ReadPool::open(&config.path, config.readers)?;
+        let damage = Damage::default();
+        let later_check = if opened.check_later {
+            LaterCheck::start(&config.path, damage.clone())?
+        } else {
+            LaterCheck::done()
+        };
         let (queue, receiver) = Queue::new(config.queue);
         let (gauge, wake) = WalGauge::new();
         let checkpointer = {
@@ -70,6 +85,8 @@ impl SqliteStore {
             gauge,
             opened.connection,
             checkpointer,
+            damage,
+            artifacts.clone(),
         )?;
         let writer = spawn("store-writer", move || writer.run())?;
         let meta = StoreMeta {
@@ -83,7 +100,10 @@ impl SqliteStore {
             readers,
             meta,
             limits: config.limits,
-            artifacts: Arc::new(artifacts),
+            artifacts,
+            files: FileThread::start()?,
+            later_check,
+            next_shard: AtomicU8::new(0),
             writer: Mutex::new(Some(writer)),
             lock: Mutex::new(Some(opened.lock)),
         };
@@ -93,6 +113,55 @@ impl SqliteStore {
     /// The artifact directory of this store.
     pub fn artifacts(&self) -> Arc<ArtifactFiles> {
         self.inner.artifacts.clone()
+    }
+
+    /// How the check of the file at the start stands: a large file is checked beside the work.
+    pub fn startup_check(&self) -> StartupCheck {
+        self.inner.later_check.state()
+    }
+
+    /// Moves long inline data of a batch into files, durable before the batch is queued.
+    async fn externalise(&self, mut batch: WriteBatch) -> Result<(WriteBatch, Vec<ArtifactHold>)> {
+        let reserved = inline::reserved(&batch);
+        let needs_split = inline::needs_split(&batch, &self.inner.limits);
+        if reserved.is_empty() && !needs_split {
+            return Ok((batch, Vec::new()));
+        }
+        let principal_ref = self.principal_of(&batch).await?;
+        if !reserved.is_empty() {
+            let principal_ref = principal_ref.clone();
+            self.read(move |connection| check_reserved(connection, &principal_ref, &reserved))
+                .await?;
+        }
+        if !needs_split {
+            return Ok((batch, Vec::new()));
+        }
+        let (files, limits) = (self.inner.artifacts.clone(), self.inner.limits.clone());
+        let work = move || {
+            let contents = inline::split(&mut batch, &principal_ref, &limits)?;
+            let mut holds = Vec::with_capacity(contents.len());
+            for content in contents {
+                // Held before it is written and until the batch is stored, so that a collection cannot come in between.
+                holds.push(files.hold(content.sha256));
+                files.put(&content.bytes)?;
+            }
+            Ok((batch, holds))
+        };
+        self.inner.files.run(work).await
+    }
+
+    /// The principal of the batch's conversation, which the batch itself may create.
+    async fn principal_of(&self, batch: &WriteBatch) -> Result<String> {
+        for op in &batch.ops {
+            if let WriteOp::CreateConversation(conversation) = op {
+                return Ok(conversation.principal_ref.clone());
+            }
+        }
+        let conversation_id = batch.conversation_id.clone();
+        let found = self.read(move |connection| {
+            conversations::live(connection, &conversation_id)?.ok_or_else(|| StoreError::not_found("conversation", &conversation_id))
+        });
+        Ok(found.await?.principal_ref)
     }
 
     /// Runs a read on one of the readers.
@@ -109,6 +178,17 @@ impl SqliteStore {
     }
 }
 
+/// An item may name externalised data of its own principal only: otherwise knowing a digest would be enough to read the bytes.
+fn check_reserved(connection: &Connection, principal_ref: &str, reserved: &[UnifiedId]) -> Result<()> {
+    for artifact_id in reserved {
+        let stored = resources::find_artifact(connection, artifact_id)?;
+        if stored.is_none_or(|stored| stored.principal_ref != principal_ref) {
+            return Err(StoreError::not_found("artifact", artifact_id));
+        }
+    }
+    Ok(())
+}
+
 fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
     std::thread::Builder::new()
         .name(name.to_owned())
@@ -122,9 +202,38 @@ impl StateWriter for SqliteStore {
             if self.inner.queue.is_closed() {
                 return Err(StoreError::Closed);
             }
+            let (batch, holds) = self.externalise(batch).await?;
             // Before it is queued, so that a bad batch costs nobody else anything.
             let cost = check_batch(&batch, &self.inner.limits)?;
-            self.inner.queue.commit(batch, cost).await
+            self.inner.queue.commit(batch, cost, holds).await
+        })
+    }
+
+    fn put_content(&self, content: Bytes) -> StoreFuture<'_, Sha256> {
+        let files = self.inner.artifacts.clone();
+        Box::pin(self.inner.files.run(move || files.put(&content)))
+    }
+
+    fn collect(&self, request: CollectRequest) -> StoreFuture<'_, CollectReport> {
+        Box::pin(async move {
+            if self.inner.queue.is_half_full() && !self.inner.queue.is_closed() {
+                return Ok(CollectReport {
+                    more: true,
+                    ..CollectReport::default()
+                });
+            }
+            let mut report = self.inner.queue.ask(|ack| Job::Collect(request, ack)).await?;
+            // One part in 256 each time: what a crash has left is found within some days of hourly cleanups.
+            let shard = self.inner.next_shard.fetch_add(1, Ordering::Relaxed);
+            let files = self.inner.artifacts.clone();
+            let found = self
+                .inner
+                .readers
+                .run(move |connection| collect::orphans(connection, &files, shard, request))
+                .await?;
+            report.artifacts += found.artifacts;
+            report.bytes += found.bytes;
+            Ok(report)
         })
     }
 
@@ -148,7 +257,8 @@ impl StoreAdmin for SqliteStore {
     }
 
     fn check(&self) -> StoreFuture<'_, IntegrityReport> {
-        self.read(check::run)
+        let files = self.inner.artifacts.clone();
+        Box::pin(self.inner.readers.run(move |connection| check::run(connection, &files)))
     }
 
     fn close(&self) -> StoreFuture<'_, ()> {
@@ -175,6 +285,8 @@ impl Inner {
     /// Tells every thread to end after what is queued. Whether this was the first call.
     fn begin_closing(&self, ack: Option<crate::queue::Ack<()>>) -> bool {
         self.queue.close();
+        self.later_check.stop();
+        self.files.stop();
         let threads = self.readers.close();
         if threads.is_empty() {
             return false;

@@ -6,21 +6,25 @@ use rusqlite::{Connection, params};
 use throughline_store::{SweepReport, SweepRequest};
 
 use crate::error::{Result, sql};
-use crate::rows::{all, exists, hash, number, one, run};
+use crate::rows::{all, count, exists, hash, number, one, run};
 
-/// Tables with nothing below them but the ones named before, in the order of removal.
-const CHILDREN: &[&str] = &[
-    "journal_revisions",
-    "journal_items",
-    "provider_checkpoints",
-    "provider_resources",
-    "annotations",
-    "lineage_links",
-    "issued_ids",
-    "session_keys",
-    "leases",
-    "branches",
+/// Tables with nothing below them but the ones named before, in the order of removal, each with what its rows take beyond their
+/// columns of a few bytes.
+const CHILDREN: &[(&str, &str)] = &[
+    ("journal_revisions", "octet_length(body)"),
+    ("journal_items", "octet_length(body)"),
+    ("provider_checkpoints", "octet_length(sealed)"),
+    ("provider_resources", "octet_length(sealed)"),
+    ("annotations", "octet_length(body)"),
+    ("lineage_links", "0"),
+    ("issued_ids", "0"),
+    ("session_keys", "0"),
+    ("leases", "0"),
+    ("branches", "0"),
 ];
+
+/// How much content the rows of one step may hold: many pages take long even when they are few rows. One row may be more.
+const STEP_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Pages given back to the file system in one step, when much of the file is free.
 const VACUUM_PAGES: i64 = 100;
@@ -33,6 +37,7 @@ pub(crate) fn step(connection: &Connection, request: SweepRequest) -> Result<Swe
         connection: &transaction,
         request,
         room: request.max_rows.max(1),
+        bytes: STEP_BYTES,
         report: &mut report,
     };
     step.lapsed()?;
@@ -60,6 +65,7 @@ struct Step<'a> {
     connection: &'a Connection,
     request: SweepRequest,
     room: usize,
+    bytes: u64,
     report: &'a mut SweepReport,
 }
 
@@ -71,6 +77,23 @@ impl Step<'_> {
 
     fn room(&self) -> i64 {
         i64::try_from(self.room).unwrap_or(i64::MAX)
+    }
+
+    /// How far the rows of a query, given by key and size from the highest key down, may be removed: the lowest key, and whether
+    /// these were all that the query gave. The row that reaches the bound is in.
+    fn measure(&mut self, text: &str, params: impl rusqlite::Params) -> Result<Option<(i64, bool)>> {
+        let rows = all(self.connection, text, params, |row| Ok((number(row, 0)?, count(row, 1)?)))?;
+        let mut lowest = None;
+        let mut taken = 0;
+        for (key, size) in &rows {
+            if self.bytes == 0 {
+                break;
+            }
+            self.bytes = self.bytes.saturating_sub(*size);
+            lowest = Some(*key);
+            taken += 1;
+        }
+        Ok(lowest.map(|lowest| (lowest, taken == rows.len())))
     }
 
     /// Leases and pins whose time is over. They are not counted: they belong to no deletion.
@@ -86,16 +109,21 @@ impl Step<'_> {
     fn conversation(&mut self, conversation: i64) -> Result<()> {
         self.artifact_refs(conversation)?;
         self.operations(conversation)?;
-        for table in CHILDREN {
+        for (table, size) in CHILDREN {
+            // Newest first: a fork goes before the branch that it left.
+            let text = format!("SELECT number, {size} FROM {table} WHERE conversation = ?1 ORDER BY number DESC LIMIT ?2");
+            let Some((smallest, whole)) = self.measure(&text, params![conversation, self.room()])? else {
+                continue;
+            };
+            let text = format!("DELETE FROM {table} WHERE conversation = ?1 AND number >= ?2");
+            let rows = run(self.connection, &text, params![conversation, smallest])?;
+            self.took(rows);
+            if !whole || self.bytes == 0 {
+                self.room = 0;
+            }
             if self.room == 0 {
                 return Ok(());
             }
-            // Newest first: a fork goes before the branch that it left.
-            let text = format!(
-                "DELETE FROM {table} WHERE number IN (SELECT number FROM {table} WHERE conversation = ?1 ORDER BY number DESC LIMIT ?2)"
-            );
-            let rows = run(self.connection, &text, params![conversation, self.room()])?;
-            self.took(rows);
         }
         if self.room > 0 {
             run(self.connection, "DELETE FROM conversations WHERE number = ?1", [conversation])?;
@@ -107,17 +135,34 @@ impl Step<'_> {
 
     fn operations(&mut self, conversation: i64) -> Result<()> {
         while self.room > 0 {
-            let text = "SELECT number FROM operations WHERE conversation = ?1 LIMIT 1";
-            let Some(operation) = one(self.connection, text, [conversation], |row| number(row, 0))? else {
+            let text = "SELECT number, ifnull(octet_length(result), 0) FROM operations WHERE conversation = ?1 LIMIT 1";
+            let found = one(self.connection, text, [conversation], |row| Ok((number(row, 0)?, count(row, 1)?)))?;
+            let Some((operation, result_bytes)) = found else {
                 return Ok(());
             };
             let (first, last) = (operation << 32, (operation << 32) | 0xFFFF_FFFF);
-            let text = "DELETE FROM stream_events WHERE event_key IN (SELECT event_key FROM stream_events WHERE event_key BETWEEN ?1 AND ?2 ORDER BY event_key DESC LIMIT ?3)";
-            let rows = run(self.connection, text, params![first, last, self.room()])?;
-            self.took(rows);
+            let text = "SELECT event_key, octet_length(body) FROM stream_events WHERE event_key BETWEEN ?1 AND ?2 ORDER BY event_key DESC LIMIT ?3";
+            if let Some((lowest, whole)) = self.measure(text, params![first, last, self.room()])? {
+                let rows = run(
+                    self.connection,
+                    "DELETE FROM stream_events WHERE event_key BETWEEN ?1 AND ?2",
+                    params![lowest, last],
+                )?;
+                self.took(rows);
+                if !whole {
+                    self.room = 0;
+                }
+            }
+            if self.bytes == 0 {
+                self.room = 0;
+            }
             if self.room > 0 {
                 run(self.connection, "DELETE FROM operations WHERE number = ?1", [operation])?;
                 self.took(1);
+                self.bytes = self.bytes.saturating_sub(result_bytes);
+                if self.bytes == 0 {
+                    self.room = 0;
+                }
             }
         }
         Ok(())

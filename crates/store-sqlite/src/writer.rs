@@ -11,15 +11,16 @@ use std::thread::JoinHandle;
 
 use rusqlite::Connection;
 use throughline_store::apply::apply_batch;
-use throughline_store::{CommitReceipt, StoreError, StoreLimits};
+use throughline_store::{ArtifactFiles, CommitReceipt, StoreError, StoreLimits};
 
+use crate::background::Damage;
 use crate::checkpointer::{self, WalGauge};
 use crate::config::Durability;
 use crate::connection::open_writer;
 use crate::error::{MALFORMED, Result, is_fatal, sql};
 use crate::queue::{Ack, BatchJob, Job};
 use crate::tables::SqliteTables;
-use crate::{backup, startup, sweep};
+use crate::{backup, collect, startup, sweep};
 
 /// A group is complete when it has reached one of these.
 const GROUP_CALLS: usize = 256;
@@ -35,13 +36,15 @@ pub(crate) struct Writer {
     /// Absent after a failure of the file system, until it has been opened anew.
     connection: Option<Connection>,
     /// A damaged file is not written to any more.
-    damaged: Option<StoreError>,
+    damage: Damage,
+    artifacts: Arc<ArtifactFiles>,
     /// A job that was taken from the queue and did not belong into the group.
     carried: Option<Job>,
     checkpointer: Vec<JoinHandle<()>>,
 }
 
 impl Writer {
+    #[allow(clippy::too_many_arguments)] // once, at the start
     pub(crate) fn new(
         path: PathBuf,
         durability: Durability,
@@ -50,6 +53,8 @@ impl Writer {
         gauge: Arc<WalGauge>,
         mut connection: Connection,
         checkpointer: JoinHandle<()>,
+        damage: Damage,
+        artifacts: Arc<ArtifactFiles>,
     ) -> Result<Self> {
         checkpointer::watch(&mut connection, &gauge)?;
         Ok(Self {
@@ -59,7 +64,8 @@ impl Writer {
             receiver,
             gauge,
             connection: Some(connection),
-            damaged: None,
+            damage,
+            artifacts,
             carried: None,
             checkpointer: vec![checkpointer],
         })
@@ -76,6 +82,11 @@ impl Writer {
                 }
                 Ok(Job::Sweep(request, ack)) => {
                     let report = self.with_connection(|connection| sweep::step(connection, request));
+                    answer(ack, report);
+                }
+                Ok(Job::Collect(request, ack)) => {
+                    let files = self.artifacts.clone();
+                    let report = self.with_connection(|connection| collect::step(connection, &files, request));
                     answer(ack, report);
                 }
                 Ok(Job::Backup(destination, ack)) => {
@@ -134,8 +145,8 @@ impl Writer {
 
     /// Runs with the connection, opening it anew if it was lost; notes when it cannot be trusted any more.
     fn with_connection<T>(&mut self, run: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
-        if let Some(error) = &self.damaged {
-            return Err(error.clone());
+        if let Some(error) = self.damage.get() {
+            return Err(error);
         }
         let connection = match self.connection.take() {
             Some(connection) => connection,
@@ -143,7 +154,7 @@ impl Writer {
         };
         let outcome = run(&connection);
         match &outcome {
-            Err(error @ StoreError::Corrupt { detail }) if detail == MALFORMED => self.damaged = Some(error.clone()),
+            Err(error @ StoreError::Corrupt { detail }) if detail == MALFORMED => self.damage.set(error.clone()),
             Err(error) if is_fatal(error) => {}
             _ => self.connection = Some(connection),
         }
@@ -160,8 +171,8 @@ impl Writer {
     /// Copies the database while batches go on: a few pages, then the batches that wait, and so on. Changes made by the copying
     /// connection itself do not make the copy begin anew.
     fn backup(&mut self, destination: PathBuf) -> Result<throughline_store::BackupReport> {
-        if let Some(error) = &self.damaged {
-            return Err(error.clone());
+        if let Some(error) = self.damage.get() {
+            return Err(error);
         }
         let connection = match self.connection.take() {
             Some(connection) => connection,
@@ -185,7 +196,7 @@ impl Writer {
             }
         });
         match lost {
-            Some(error @ StoreError::Corrupt { .. }) => self.damaged = Some(error),
+            Some(error @ StoreError::Corrupt { .. }) => self.damage.set(error),
             Some(_) => {}
             None => self.connection = Some(connection),
         }

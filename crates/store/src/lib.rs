@@ -14,29 +14,36 @@
 pub mod apply;
 pub mod artifacts;
 pub mod batch;
+pub mod cleanup;
 pub mod contract;
+pub mod diagnostics;
 mod error;
+pub mod inline;
 pub mod keyring;
 pub mod limits;
 mod memory;
 mod random;
 pub mod records;
+pub mod rotation;
 pub mod sealing;
 pub mod traits;
 mod vault;
 
-pub use artifacts::ArtifactFiles;
+pub use artifacts::{ArtifactFiles, ArtifactHold};
 pub use batch::{AppendedItem, BranchHead, CommitReceipt, DeletionCondition, OperationHead, WriteBatch, WriteOp};
+pub use cleanup::{CleanupReport, clean};
+pub use diagnostics::{Diagnostic, DiagnosticFiles, DiagnosticLimits, Direction};
 pub use error::{Oversize, StoreError};
 pub use keyring::KeyRing;
 pub use limits::{MAX_EVENT_SEQUENCE, MAX_LOOKUP, MAX_PAGE, StoreLimits};
 pub use memory::{MemorySettings, MemoryStore};
 pub use random::{OsRandom, RandomSource};
 pub use records::{
-    BackupReport, ConversationFilter, EventRange, IntegrityReport, IssuedId, ItemPage, LineageRow, OperationFilter, Order, ResealedRecord,
-    SealedRecord, SealedResource, SessionKeyRow, StoreEpoch, StoreMeta, StoredAnnotation, StoredArtifact, StoredEvent, SweepReport,
-    SweepRequest,
+    ARTIFACT_GRACE_MILLIS, BackupReport, CollectReport, CollectRequest, ConversationFilter, EventRange, IntegrityReport, IssuedId,
+    ItemPage, LineageRow, OperationFilter, Order, ResealedRecord, SealedRecord, SealedResource, SessionKeyRow, StoreEpoch, StoreMeta,
+    StoredAnnotation, StoredArtifact, StoredEvent, SweepReport, SweepRequest,
 };
+pub use rotation::{RotationStep, rotate_step};
 pub use sealing::{RecordKind, SealContext, Sealed};
 pub use traits::{
     BackupHook, ConversationReader, EventReader, JournalReader, LineageReader, OperationReader, ResourceReader, StateReader, StateWriter,

@@ -13,6 +13,8 @@ pub struct StoreLimits {
     pub payload_bytes: usize,
     /// Size of any other record: operation, revision, annotation, metadata.
     pub record_bytes: usize,
+    /// Inline data of a part that stays in its item; longer data is kept as an artifact and put back on reading.
+    pub inline_bytes: usize,
     /// Size of one artifact.
     pub artifact_bytes: u64,
     /// Size of all that one batch carries.
@@ -37,6 +39,7 @@ impl Default for StoreLimits {
             result_bytes: 64 * MIB,
             payload_bytes: 8 * MIB,
             record_bytes: MIB,
+            inline_bytes: 256 * 1024,
             artifact_bytes: 256 * MIB as u64,
             batch_bytes: 128 * MIB,
             batch_ops: 4_096,

@@ -350,6 +350,47 @@ pub struct SweepReport {
     pub more: bool,
 }
 
+/// How much one step of collecting artifacts may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CollectRequest {
+    /// The time.
+    pub now: Timestamp,
+    /// How long an artifact must have been without a reference, in milliseconds; longer than any upload or read takes.
+    pub grace_millis: u64,
+    /// At most this many digests in the step.
+    pub max_digests: usize,
+}
+
+/// One hour.
+pub const ARTIFACT_GRACE_MILLIS: u64 = 60 * 60 * 1_000;
+
+impl CollectRequest {
+    /// A step of the default size: 50 digests that nothing has referred to for an hour.
+    pub const fn new(now: Timestamp) -> Self {
+        Self {
+            now,
+            grace_millis: ARTIFACT_GRACE_MILLIS,
+            max_digests: 50,
+        }
+    }
+
+    /// What was without a reference before this time may go.
+    pub fn cutoff(&self) -> Timestamp {
+        self.now.plus_millis(-i64::try_from(self.grace_millis).unwrap_or(i64::MAX))
+    }
+}
+
+/// What one step of collecting artifacts did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CollectReport {
+    /// Digests that are gone with their metadata and content.
+    pub artifacts: u64,
+    /// Bytes of content that are gone.
+    pub bytes: u64,
+    /// Whether another step would find more.
+    pub more: bool,
+}
+
 /// A finished backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackupReport {

@@ -89,6 +89,8 @@ pub enum RecordKind {
     Resource,
     /// A provider checkpoint.
     Checkpoint,
+    /// A raw body of the diagnostic store.
+    Diagnostic,
 }
 
 impl RecordKind {
@@ -97,6 +99,7 @@ impl RecordKind {
         match self {
             Self::Resource => "resource",
             Self::Checkpoint => "checkpoint",
+            Self::Diagnostic => "diagnostic",
         }
     }
 }

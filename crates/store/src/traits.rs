@@ -6,17 +6,19 @@
 
 use std::path::PathBuf;
 
+use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use throughline_format::{
-    Sha256, Timestamp, UnifiedBranch, UnifiedConversation, UnifiedId, UnifiedItem, UnifiedItemRevision, UnifiedLease, UnifiedOperation,
-    UnifiedProviderCheckpoint, UnifiedResultV2,
+    Sha256, Timestamp, UnifiedArtifact, UnifiedBranch, UnifiedConversation, UnifiedId, UnifiedItem, UnifiedItemRevision, UnifiedLease,
+    UnifiedOperation, UnifiedProviderCheckpoint, UnifiedResultV2,
 };
 
 use crate::StoreError;
 use crate::batch::{CommitReceipt, WriteBatch};
 use crate::records::{
-    BackupReport, ConversationFilter, EventRange, IntegrityReport, IssuedId, ItemPage, LineageRow, OperationFilter, SealedRecord,
-    SealedResource, SessionKeyRow, StoreMeta, StoredAnnotation, StoredArtifact, StoredEvent, SweepReport, SweepRequest,
+    BackupReport, CollectReport, CollectRequest, ConversationFilter, EventRange, IntegrityReport, IssuedId, ItemPage, LineageRow,
+    OperationFilter, SealedRecord, SealedResource, SessionKeyRow, StoreMeta, StoredAnnotation, StoredArtifact, StoredEvent, SweepReport,
+    SweepRequest,
 };
 
 /// What every call of a store gives. The future may be polled on any runtime, or on none.
@@ -103,6 +105,8 @@ pub trait ResourceReader: Send + Sync {
     fn artifact<'a>(&'a self, id: &'a UnifiedId) -> StoreFuture<'a, Option<StoredArtifact>>;
     /// An artifact of this principal with this digest.
     fn artifact_by_digest<'a>(&'a self, principal_ref: &'a str, sha256: &'a Sha256) -> StoreFuture<'a, Option<StoredArtifact>>;
+    /// The content of an artifact, checked against size and digest. Whether a principal may have it is told by the metadata.
+    fn artifact_content<'a>(&'a self, artifact: &'a UnifiedArtifact) -> StoreFuture<'a, Bytes>;
 }
 
 /// Finds the conversation of a history. Every look-up is scoped to a principal.
@@ -122,8 +126,18 @@ pub trait StateWriter: Send + Sync {
     /// Dropping the future after it was polled may still store the batch. Send the next batch of an operation after the
     /// acknowledgement of the one before; batches of different operations go side by side.
     fn commit(&self, batch: WriteBatch) -> StoreFuture<'_, CommitReceipt>;
+    /// Stores the content of an artifact durably, and gives its digest. The same content again is a success.
+    ///
+    /// Pin the digest first ([`WriteOp::PinArtifact`](crate::WriteOp::PinArtifact)), then store the content, then commit metadata
+    /// and reference and drop the pin: so it cannot be collected in between.
+    fn put_content(&self, content: Bytes) -> StoreFuture<'_, Sha256>;
     /// One bounded step of removing deleted conversations and lapsed leases and pins; repeat while it says `more`.
     fn sweep(&self, request: SweepRequest) -> StoreFuture<'_, SweepReport>;
+    /// One bounded step of removing artifacts that nothing refers to and nobody has pinned; repeat while it says `more`.
+    ///
+    /// Metadata goes first and content after it, never the other way round: a reference that is committed at any moment has
+    /// its content.
+    fn collect(&self, request: CollectRequest) -> StoreFuture<'_, CollectReport>;
 }
 
 /// Knows and looks after the store as a whole.

@@ -91,9 +91,21 @@ impl Vault {
         })
     }
 
+    /// A vault over the same keys and one more, which becomes the current one.
+    pub fn with_next_key(&self, random: &dyn RandomSource, now: throughline_format::Timestamp) -> Result<Self, StoreError> {
+        Self::new(self.ring.with_next_key(random, now)?, self.random.clone())
+    }
+
     /// The version that seals.
     pub const fn current_version(&self) -> u32 {
         self.ring.current_version()
+    }
+
+    /// The version that every look-up hash, the lineage key and credential fingerprints hang on: the oldest of the ring.
+    ///
+    /// A store remembers it and refuses a ring with another one, since nothing would be found again under it.
+    pub const fn hash_version(&self) -> u32 {
+        self.oldest
     }
 
     /// Every version that can be opened, oldest first.

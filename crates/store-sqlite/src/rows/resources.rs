@@ -215,6 +215,7 @@ pub(crate) fn replace_sealed(connection: &Connection, kind: RecordKind, record_i
     let text = match kind {
         RecordKind::Resource => "UPDATE provider_resources SET sealed = ?2, key_version = ?3 WHERE resource_id = ?1",
         RecordKind::Checkpoint => "UPDATE provider_checkpoints SET sealed = ?2, key_version = ?3 WHERE checkpoint_id = ?1",
+        RecordKind::Diagnostic => return Err(StoreError::internal("a diagnostic record is no row")),
     };
     run(
         connection,

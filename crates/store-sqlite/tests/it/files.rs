@@ -295,7 +295,11 @@ async fn damage_in_a_row_is_found_by_the_check() {
     assert_ne!(report.refcounts, "ok");
     assert_eq!(
         report.problems,
-        ["1 operations whose events are not dense", "1 branches whose head is another item"]
+        [
+            "1 operations whose events are not dense",
+            "1 branches whose head is another item",
+            "1 artifacts whose content is missing or altered"
+        ]
     );
     damage("UPDATE operations SET body = '{}'");
     assert_eq!(store.operation(&samples::id("op_1")).await.unwrap_err().code(), "storage.corrupt");

@@ -81,7 +81,7 @@ async fn the_file_has_the_settings_of_the_design() {
     assert_eq!(pragma("page_size"), integer(4096));
     assert_eq!(pragma("auto_vacuum"), integer(2));
     assert_eq!(pragma("application_id"), integer(0x5448_524C));
-    assert_eq!(store.meta().schema_version, 1);
+    assert_eq!(store.meta().schema_version, throughline_store_sqlite::SCHEMA_VERSION);
 }
 
 #[tokio::test]

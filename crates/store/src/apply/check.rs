@@ -1,7 +1,9 @@
 //! What can be said about a batch without looking at the store: its size and shape.
 
 use serde::Serialize;
-use throughline_format::{UnifiedProviderCheckpoint, UnifiedResourceOwner};
+use throughline_format::annotation::Finding;
+use throughline_format::resource::ProviderDataScope;
+use throughline_format::{UnifiedPortableAnnotation, UnifiedProviderCheckpoint, UnifiedResourceOwner};
 
 use crate::batch::{WriteBatch, WriteOp};
 use crate::records::SealedResource;
@@ -68,15 +70,12 @@ fn check_op(op: &WriteOp, limits: &StoreLimits) -> Result<usize, StoreError> {
         WriteOp::PutResource(resource) => check_resource(resource, limits),
         WriteOp::PutCheckpoint(checkpoint) => check_checkpoint(checkpoint, limits),
         WriteOp::Reseal(resealed) => bounded(Oversize::Payload, resealed.sealed.as_bytes().len(), limits.payload_bytes),
-        WriteOp::PutAnnotation { annotation, .. } => record(annotation, limits),
+        WriteOp::PutAnnotation { annotation, .. } => {
+            check_annotation(annotation)?;
+            record(annotation, limits)
+        }
         WriteOp::PutArtifact { artifact, .. } => {
-            if artifact.size > limits.artifact_bytes {
-                return Err(StoreError::TooLarge {
-                    what: Oversize::Artifact,
-                    size: artifact.size,
-                    limit: limits.artifact_bytes,
-                });
-            }
+            check_artifact_size(artifact.size, limits)?;
             record(artifact, limits)
         }
         WriteOp::PutLineage(rows) => Ok(rows.len() * INDEX_ROW_BYTES),
@@ -93,6 +92,18 @@ fn check_op(op: &WriteOp, limits: &StoreLimits) -> Result<usize, StoreError> {
     }
 }
 
+/// The bound of an artifact's content.
+pub fn check_artifact_size(size: u64, limits: &StoreLimits) -> Result<(), StoreError> {
+    if size <= limits.artifact_bytes {
+        return Ok(());
+    }
+    Err(StoreError::TooLarge {
+        what: Oversize::Artifact,
+        size,
+        limit: limits.artifact_bytes,
+    })
+}
+
 /// About what a row of hashes and ids takes.
 const INDEX_ROW_BYTES: usize = 256;
 
@@ -105,6 +116,22 @@ fn check_checkpoint(checkpoint: &UnifiedProviderCheckpoint, limits: &StoreLimits
     let size = bounded(Oversize::Payload, checkpoint.encrypted_payload.0.len(), limits.payload_bytes)?;
     Sealed::from_bytes(checkpoint.encrypted_payload.0.clone())?;
     Ok(record(&checkpoint.owner, limits)? + size)
+}
+
+/// What anybody may see has a registered schema, keeps to it, and holds no credential. What has none is owner-private.
+fn check_annotation(annotation: &UnifiedPortableAnnotation) -> Result<(), StoreError> {
+    match throughline_format::annotation::check(&annotation.schema, ProviderDataScope::PortableAnnotation, &annotation.payload) {
+        Finding::Valid => Ok(()),
+        Finding::Unknown => Err(StoreError::invalid(
+            "/annotation/schema",
+            "a portable annotation needs a registered schema; seal what has none as a private resource",
+        )),
+        Finding::Invalid(violations) => {
+            let first = violations.into_iter().next();
+            let (path, message) = first.map_or_else(Default::default, |violation| (violation.path, violation.message));
+            Err(StoreError::invalid(format!("/annotation/payload{path}"), message))
+        }
+    }
 }
 
 /// The fingerprint next to an owner must be the one of that owner: reuse is decided by it.

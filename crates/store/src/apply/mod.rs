@@ -20,7 +20,7 @@ use throughline_format::{
     UnifiedOperation, UnifiedProviderCheckpoint, UnifiedResultV2,
 };
 
-pub use check::{BatchCost, check_batch};
+pub use check::{BatchCost, check_artifact_size, check_batch};
 pub use path::{Segment, segments};
 
 use crate::batch::{CommitReceipt, WriteBatch, WriteOp};

@@ -79,6 +79,7 @@ impl Run<'_> {
         let current = match resealed.kind {
             RecordKind::Resource => self.own_resource(id)?.sealed,
             RecordKind::Checkpoint => Sealed::from_bytes(self.own_checkpoint(id)?.encrypted_payload.0)?,
+            RecordKind::Diagnostic => return Err(StoreError::invalid("/kind", "a diagnostic record is no row of the store")),
         };
         if current == resealed.sealed {
             return Ok(false);
@@ -144,7 +145,12 @@ impl Run<'_> {
 
     pub(super) fn put_artifact(&mut self, principal_ref: &str, artifact: &UnifiedArtifact) -> Result<bool, StoreError> {
         if let Some(stored) = self.tables.artifact(&artifact.artifact_id)? {
-            let same = stored.principal_ref == principal_ref && stored.artifact == *artifact;
+            // The same content may come again at another time.
+            let same = UnifiedArtifact {
+                created_at: stored.artifact.created_at,
+                ..artifact.clone()
+            };
+            let same = stored.principal_ref == principal_ref && stored.artifact == same;
             return if same {
                 Ok(false)
             } else {

@@ -91,15 +91,25 @@ pub fn cases() -> Vec<Case> {
         operations: states_follow_the_table, fields_are_kept, idempotency_keys_are_unique_per_principal, ended_operations_are_frozen,
             the_end_is_one_step, whole_batches_may_be_repeated, lists_are_filtered;
         resources: payloads_are_sealed_in_their_place, resources_are_found_by_what_a_client_presents, owners_are_kept_apart,
-            checkpoints_keep_every_field, checkpoints_belong_to_their_branch, keys_can_be_rotated, annotations_are_kept, artifacts_are_counted;
+            checkpoints_keep_every_field, checkpoints_belong_to_their_branch, keys_can_be_rotated, annotations_are_kept, annotations_are_validated,
+            rotation_is_resumed_where_it_stopped, artifacts_are_counted, artifacts_without_references_are_collected;
         index: links_are_scoped_to_the_principal, issued_ids_and_session_keys_are_scoped, rows_must_be_of_the_principal;
-        retention: mutations_move_the_clock, nothing_else_moves_the_clock, reads_do_not_move_the_clock, the_clock_never_goes_back, old_conversations_are_found,
+        retention: item_append_or_revision_touches, tool_or_approval_lifecycle_touches, provider_switch_touches,
+            operation_lifecycle_or_output_touches, committed_stream_event_touches, checkpoint_or_resource_change_touches,
+            artifact_reference_touches, background_end_touches, nothing_else_moves_the_clock, reading_listing_and_exporting_do_not_touch,
+            reconstructing_target_input_does_not_touch, replaying_events_does_not_touch, attaching_and_detaching_do_not_touch,
+            cleanup_and_integrity_scans_do_not_touch, checkpoint_validity_reads_do_not_touch, failed_requests_do_not_touch, the_clock_never_goes_back, old_conversations_are_found,
             deletion_is_checked_again, active_work_keeps_a_conversation, a_lease_keeps_without_touching, deletion_takes_the_whole_scope,
             deletion_keeps_shared_artifacts, lists_of_conversations, closing_ends_everything;
     };
     all.extend(cases! { sizes::small;
         sizes: items_are_bounded, events_are_bounded, payloads_are_bounded, records_are_bounded, batches_are_bounded, branches_are_bounded, artifacts_are_bounded;
     });
+    let short = || StoreLimits {
+        inline_bytes: sizes::small().inline_bytes,
+        ..StoreLimits::default()
+    };
+    all.extend(cases! { short; resources: long_inline_data_is_read_back_identical; });
     all
 }
 

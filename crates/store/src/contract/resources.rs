@@ -2,10 +2,11 @@
 
 use throughline_format::operation::SealedBytes;
 use throughline_format::resource::ResourceStatus;
-use throughline_format::{Timestamp, clause};
+use throughline_format::{Timestamp, UnifiedItem, clause};
 
 use super::{Store, World, samples};
 use crate::batch::{WriteBatch, WriteOp};
+use crate::records::{ARTIFACT_GRACE_MILLIS, CollectRequest, ItemPage};
 use crate::records::{ResealedRecord, SealedResource, StoredAnnotation};
 use crate::{HashPurpose, KeyRing, OsRandom, SealContext, Sealed, StoreError, Vault};
 use samples::id;
@@ -311,12 +312,18 @@ pub(super) async fn annotations_are_kept(store: Store) {
         annotation: annotation(id, payload),
     };
     world
-        .commit(vec![put("n1", Some("i1"), "{\"b\": 1.0, \"a\":2}"), put("n2", None, "null")])
+        .commit(vec![
+            put("n1", Some("i1"), "{ \"phase\": \"commentary\"}"),
+            put("n2", None, "{\"phase\":\"\"}"),
+        ])
         .await
         .unwrap();
-    world.commit(vec![put("n1", Some("i1"), "{\"b\": 1.0, \"a\":2}")]).await.unwrap();
+    world
+        .commit(vec![put("n1", Some("i1"), "{ \"phase\": \"commentary\"}")])
+        .await
+        .unwrap();
     assert_eq!(
-        world.refused(vec![put("n1", Some("i2"), "{\"b\": 1.0, \"a\":2}")]).await,
+        world.refused(vec![put("n1", Some("i2"), "{ \"phase\": \"commentary\"}")]).await,
         "conflict.duplicate"
     );
     let stored = world.store.annotations(&world.conversation_id).await.unwrap();
@@ -324,7 +331,7 @@ pub(super) async fn annotations_are_kept(store: Store) {
         stored[0],
         StoredAnnotation {
             subject: Some(id("i1")),
-            annotation: annotation("n1", "{\"b\": 1.0, \"a\":2}")
+            annotation: annotation("n1", "{ \"phase\": \"commentary\"}")
         },
         "the payload's spelling is kept"
     );
@@ -354,6 +361,8 @@ pub(super) async fn artifacts_are_counted(store: Store) {
         subject: samples::id(subject),
     };
     assert_eq!(world.refused(vec![reference("i1")]).await, "not-found.resource");
+    world.commit(vec![pin.clone()]).await.unwrap();
+    world.upload(b"picture").await;
     world
         .commit(vec![pin, put.clone(), reference("i1"), unpin.clone(), unpin])
         .await
@@ -373,6 +382,13 @@ pub(super) async fn artifacts_are_counted(store: Store) {
         None,
         "no sharing between principals"
     );
+    assert_eq!(store.artifact_content(&artifact).await.unwrap(), "picture");
+    let wrong = throughline_format::UnifiedArtifact {
+        size: 6,
+        ..artifact.clone()
+    };
+    assert_eq!(store.artifact_content(&wrong).await.unwrap_err().code(), "storage.corrupt");
+    world.upload(b"picture").await;
     assert_eq!(other.refused(vec![reference("b1")]).await, "not-found.resource");
     let clash = WriteOp::PutArtifact {
         principal_ref: "principal-b".to_owned(),
@@ -380,4 +396,268 @@ pub(super) async fn artifacts_are_counted(store: Store) {
     };
     assert_eq!(other.refused(vec![clash]).await, "conflict.duplicate");
     assert!(store.check().await.unwrap().is_ok());
+}
+
+pub(super) async fn annotations_are_validated(store: Store) {
+    clause!("PDATA-02");
+    let world = World::new(store).await;
+    let put = |schema: &str, payload: &str| {
+        let text =
+            format!("{{\"resourceId\":\"n1\",\"profile\":{{\"family\":\"openai-chat\"}},\"schema\":\"{schema}\",\"payload\":{payload}}}");
+        vec![WriteOp::PutAnnotation {
+            subject: None,
+            annotation: serde_json::from_str(&text).unwrap(),
+        }]
+    };
+    let key = format!("{{\"phase\":\"sk-ant-api03-{}\"}}", "Ab1".repeat(16));
+    for (schema, payload) in [
+        ("acme/never-registered@1", "{}"),
+        ("message/phase@1", "7"),
+        ("message/phase@1", "{\"phase\":7}"),
+        ("message/phase@1", "{\"phase\":\"final\",\"more\":1}"),
+        // Registered, but for owners only.
+        ("unmapped@1", "{\"entries\":[]}"),
+        ("message/phase@1", key.as_str()),
+    ] {
+        let error = world.commit(put(schema, payload)).await.unwrap_err();
+        assert_eq!(error.code(), "invalid-request.validation", "{schema} {payload}");
+        assert!(!error.to_string().contains("sk-ant"), "no content in a message");
+    }
+    assert_eq!(world.store.annotations(&world.conversation_id).await.unwrap(), []);
+    world.commit(put("message/phase@1", "{\"phase\":\"final\"}")).await.unwrap();
+    // What belongs to an owner stands outside the items, sealed.
+    world
+        .commit(put_resource(&samples::resource(&world, "r1", "a", b"owner-private-canary")))
+        .await
+        .unwrap();
+    let stored = world.store.resource(&id("r1")).await.unwrap().unwrap();
+    assert!(!stored.sealed.as_bytes().windows(6).any(|window| window == b"canary"));
+}
+
+fn put_resource(resource: &SealedResource) -> Vec<WriteOp> {
+    put(resource)
+}
+
+pub(super) async fn artifacts_without_references_are_collected(store: Store) {
+    clause!("STORE-06", "RET-05");
+    let mut world = World::new(store.clone()).await;
+    let put = |id: &str, bytes: &[u8]| WriteOp::PutArtifact {
+        principal_ref: samples::PRINCIPAL.to_owned(),
+        artifact: samples::artifact(id, bytes),
+    };
+    let reference = |id: &str| WriteOp::AddArtifactRef {
+        artifact_id: samples::id(id),
+        subject: samples::id("i1"),
+    };
+    let grace = i64::try_from(ARTIFACT_GRACE_MILLIS).unwrap();
+    let pin = WriteOp::PinArtifact {
+        sha256: samples::artifact("art_pinned", b"pinned").sha256,
+        owner: id("req_1"),
+        expires_at: world.now.plus_millis(3 * grace),
+    };
+    world
+        .commit(vec![
+            put("art_kept", b"kept"),
+            put("art_alone", b"alone"),
+            put("art_pinned", b"pinned"),
+            reference("art_kept"),
+            pin,
+        ])
+        .await
+        .unwrap();
+    for content in [&b"kept"[..], b"alone", b"pinned", b"back"] {
+        world.upload(content).await;
+    }
+    let left = async || {
+        let mut left = Vec::new();
+        for name in ["art_kept", "art_alone", "art_pinned"] {
+            if store.artifact(&id(name)).await.unwrap().is_some() {
+                left.push(name);
+            }
+        }
+        left
+    };
+    // Noticed first, and given the grace time.
+    for (hours, expected, gone) in [
+        (0, vec!["art_kept", "art_alone", "art_pinned"], 0),
+        (1, vec!["art_kept", "art_pinned"], 1),
+        (2, vec!["art_kept", "art_pinned"], 0),
+        // The pin has lapsed: noticed now, gone an hour later.
+        (3, vec!["art_kept", "art_pinned"], 0),
+        (4, vec!["art_kept"], 1),
+    ] {
+        let report = store
+            .collect(CollectRequest::new(world.now.plus_millis(hours * grace)))
+            .await
+            .unwrap();
+        assert_eq!((report.artifacts, left().await), (gone, expected), "after {hours} hours");
+    }
+    // A new reference in the grace time keeps what is waiting for collection.
+    world.now = world.now.plus_millis(10 * grace);
+    world.commit(vec![put("art_back", b"back")]).await.unwrap();
+    store.collect(CollectRequest::new(world.now)).await.unwrap();
+    world.commit(vec![reference("art_back")]).await.unwrap();
+    store.collect(CollectRequest::new(world.now.plus_millis(2 * grace))).await.unwrap();
+    assert_eq!(store.artifact(&id("art_back")).await.unwrap().unwrap().references, 1);
+    // Steps are bounded and end.
+    for number in 0..7u8 {
+        world.commit(vec![put(&format!("art_{number}"), &[number])]).await.unwrap();
+    }
+    store.collect(CollectRequest::new(world.now)).await.unwrap();
+    let mut gone = Vec::new();
+    loop {
+        let request = CollectRequest {
+            max_digests: 3,
+            ..CollectRequest::new(world.now.plus_millis(grace))
+        };
+        let report = store.collect(request).await.unwrap();
+        gone.push(report.artifacts);
+        if !report.more {
+            break;
+        }
+    }
+    assert_eq!(gone, [3, 3, 1]);
+    assert!(store.check().await.unwrap().is_ok());
+}
+
+/// A message with one medium.
+fn with_image(item_id: &str, encoding: &str, data: &str, media: Option<&serde_json::Value>) -> UnifiedItem {
+    let mut part = serde_json::json!({"kind": "image", "partId": format!("{item_id}.p0"),
+        "source": {"kind": "inline", "mediaType": "image/png", "encoding": encoding, "data": data}});
+    if let Some(media) = media {
+        part["media"] = media.clone();
+    }
+    samples::item(item_id, &serde_json::json!({"kind": "message", "role": "user", "parts": [part]}))
+}
+
+pub(super) async fn long_inline_data_is_read_back_identical(store: Store) {
+    clause!("PART-05");
+    let world = World::new(store.clone()).await;
+    let bound = super::sizes::small().inline_bytes;
+    let base64 = |length: usize| {
+        let full = throughline_format::media::encode_base64(&vec![0x5A; length]);
+        full[..length - length % 4].to_owned()
+    };
+    let mime = base64(bound + 400)
+        .as_bytes()
+        .chunks(76)
+        .map(String::from_utf8_lossy)
+        .collect::<Vec<_>>()
+        .join("\n");
+    let cases = [
+        ("base64", base64(bound), None),
+        ("base64", base64(bound + 4), None),
+        ("bytes", base64(bound + 4), Some(serde_json::json!({}))),
+        (
+            "utf8",
+            "\u{1F600}x\"\\".repeat(bound / 4),
+            Some(serde_json::json!({"name": "a.txt"})),
+        ),
+        (
+            "base64",
+            base64(bound + 4),
+            Some(serde_json::json!({"mediaType": "image/x-other", "size": 3})),
+        ),
+        // The same content as before once more, and spellings that bytes alone do not tell.
+        ("base64", base64(bound + 4), None),
+        ("base64", mime, None),
+        ("base64", format!("{}!!", base64(bound)), None),
+    ];
+    let mut head = None;
+    let mut sent = Vec::new();
+    for (number, (encoding, data, media)) in cases.iter().enumerate() {
+        let item = with_image(&format!("i{number}"), encoding, data, media.as_ref());
+        let append = world.append(head.as_deref(), vec![item]);
+        world.commit(vec![append.clone()]).await.unwrap();
+        world.commit(vec![append]).await.unwrap();
+        let stored = store.item(&id(&format!("i{number}"))).await.unwrap().unwrap();
+        let placed = with_image(&format!("i{number}"), encoding, data, media.as_ref());
+        assert_eq!(stored.body, placed.body, "{encoding} {number}");
+        assert_eq!(
+            throughline_format::content_fingerprint(&stored).unwrap(),
+            throughline_format::content_fingerprint(&placed).unwrap()
+        );
+        sent.push(stored);
+        head = Some(format!("i{number}"));
+    }
+    // Whole pages, revisions and results as well.
+    let page = store.branch_items(&world.branch_id, ItemPage::default()).await.unwrap();
+    assert_eq!(page, sent);
+    let parts = sent[1].parts().to_vec();
+    let change = serde_json::json!({"parts": parts});
+    world
+        .commit(vec![WriteOp::AddRevision(samples::revision("rev_1", "i0", 1, &change))])
+        .await
+        .unwrap();
+    for revisions in [
+        store.revisions(&id("i0")).await.unwrap(),
+        store.branch_revisions(&world.branch_id).await.unwrap(),
+    ] {
+        assert_eq!(revisions[0].change.parts.as_deref(), Some(&parts[..]));
+    }
+    world.start("op_1").await;
+    let mut result = samples::result(&id("op_1"));
+    result.output = vec![sent[3].clone()];
+    let put = WriteOp::PutResult {
+        operation_id: id("op_1"),
+        result: result.clone(),
+    };
+    world.commit(vec![put.clone()]).await.unwrap();
+    world.commit(vec![put]).await.unwrap();
+    let stored = store.result(&id("op_1")).await.unwrap().unwrap();
+    assert_eq!(
+        throughline_format::fingerprint(&stored).unwrap(),
+        throughline_format::fingerprint(result.as_ref()).unwrap()
+    );
+    assert_eq!(stored, *result);
+    assert!(store.check().await.unwrap().is_ok());
+}
+
+pub(super) async fn rotation_is_resumed_where_it_stopped(store: Store) {
+    clause!("STORE-06");
+    let world = World::new(store.clone()).await;
+    world.say(&world.branch_id, &["i1"]).await;
+    for number in 0..40 {
+        let payload = format!("secret {number}");
+        let resource = samples::resource(&world, &format!("r{number}"), "a", payload.as_bytes());
+        world.commit(put_resource(&resource)).await.unwrap();
+    }
+    world
+        .commit(vec![WriteOp::PutCheckpoint(Box::new(samples::checkpoint(
+            &world, "ckpt_1", "i1", b"handle",
+        )))])
+        .await
+        .unwrap();
+    let mut moved = samples::resource(&world, "r_moved", "a", b"x");
+    moved.sealed = samples::resource(&world, "r_other", "a", b"x").sealed;
+    world.commit(put_resource(&moved)).await.unwrap();
+    let clock = world.clock().await;
+    let rotated = world.vault.with_next_key(&crate::OsRandom, world.now).unwrap();
+    assert_eq!(rotated.hash_version(), world.vault.hash_version(), "look-up hashes do not move");
+    // A step is bounded; a process that died after it would go on with the rest.
+    let first = crate::rotate_step(store.as_ref(), &rotated, world.now).await.unwrap();
+    assert_eq!((first.resealed, first.done), (32, false));
+    let second = crate::rotate_step(store.as_ref(), &rotated, world.now).await.unwrap();
+    assert_eq!((second.resealed, second.damaged), (9, 1));
+    let third = crate::rotate_step(store.as_ref(), &rotated, world.now).await.unwrap();
+    assert_eq!(
+        (third.resealed, third.damaged, third.done),
+        (0, 1, false),
+        "what does not open is told and stays"
+    );
+    let left = store.sealed_under_other_keys(rotated.current_version(), 10).await.unwrap();
+    assert_eq!(
+        left.iter().map(|record| record.context.record_id.as_str()).collect::<Vec<_>>(),
+        ["r_moved"]
+    );
+    for number in 0..40 {
+        let resource = store.resource(&id(&format!("r{number}"))).await.unwrap().unwrap();
+        let opened = rotated.open(&resource.seal_context(), &resource.sealed).unwrap();
+        assert_eq!(opened.as_slice(), format!("secret {number}").as_bytes());
+        assert_eq!(
+            world.vault.open(&resource.seal_context(), &resource.sealed).unwrap_err().code(),
+            "storage.wrong-key"
+        );
+    }
+    assert_eq!(world.clock().await, clock, "rotation is no use of the conversation");
 }

@@ -13,6 +13,7 @@ use samples::{DAY, append_events, id};
 async fn furnished(store: Store) -> World {
     let world = World::new(store).await;
     let operation = samples::operation("op_1", &world);
+    world.upload(b"p").await;
     world
         .commit(vec![
             world.append(None, vec![samples::message("i1", "a")]),
@@ -30,59 +31,10 @@ async fn furnished(store: Store) -> World {
     world
 }
 
-pub(super) async fn mutations_move_the_clock(store: Store) {
-    clause!("RET-02", "OP-02");
+/// Commits each mutation by itself: it moves the clock in its own transaction, and repeated it changes nothing and so does not.
+async fn check_touches(store: Store, mutations: impl FnOnce(&World) -> Vec<(&'static str, WriteOp)>) {
     let mut world = furnished(store).await;
-    let switch = json!({"kind": "provider-switch", "to": {"modelProvider": "google"}, "toProfile": {"family": "gemini-generate-content"}, "reason": "route"});
-    let running = samples::operation("op_1", &world);
-    let waiting = samples::in_state(&running, OperationState::RequiresAction);
-    let ended = samples::in_state(&running, OperationState::Cancelled);
-    let mutations = vec![
-        ("item append", world.append(Some("i1"), vec![samples::message("i2", "b")])),
-        ("revision", WriteOp::AddRevision(samples::revision("rev_1", "i1", 1, &json!({})))),
-        ("provider switch", world.append(Some("i2"), vec![samples::item("i3", &switch)])),
-        ("new operation", WriteOp::PutOperation(samples::operation("op_2", &world))),
-        ("lifecycle", WriteOp::UpdateOperation(waiting)),
-        ("stream event", append_events(&id("op_1"), 2, &["b"])),
-        (
-            "resource",
-            WriteOp::PutResource(Box::new(samples::resource(&world, "r2", "a", b"y"))),
-        ),
-        (
-            "resource expiry",
-            WriteOp::SetResourceStatus {
-                resource_id: id("r1"),
-                status: ResourceStatus::Expired,
-            },
-        ),
-        (
-            "checkpoint",
-            WriteOp::PutCheckpoint(Box::new(samples::checkpoint(&world, "ckpt_2", "i1", b"y"))),
-        ),
-        (
-            "checkpoint invalidation",
-            WriteOp::SetCheckpointStatus {
-                checkpoint_id: id("ckpt_1"),
-                status: ResourceStatus::Invalid,
-            },
-        ),
-        (
-            "artifact reference",
-            WriteOp::AddArtifactRef {
-                artifact_id: id("art_1"),
-                subject: id("i1"),
-            },
-        ),
-        (
-            "result",
-            WriteOp::PutResult {
-                operation_id: id("op_1"),
-                result: samples::result(&id("op_1")),
-            },
-        ),
-        ("cancellation", WriteOp::UpdateOperation(ended)),
-    ];
-    for (name, op) in mutations {
+    for (name, op) in mutations(&world) {
         world.now = world.now.plus_millis(1_000);
         let receipt = world.commit(vec![op.clone()]).await.unwrap();
         assert_eq!(
@@ -90,12 +42,155 @@ pub(super) async fn mutations_move_the_clock(store: Store) {
             (Some(world.now), world.now),
             "{name}"
         );
-        // Sent once more it changes nothing, and so does not touch.
         let before = world.now;
         world.now = world.now.plus_millis(1);
-        world.commit(vec![op]).await.unwrap();
+        world.commit(vec![op.clone()]).await.unwrap();
         assert_eq!(world.clock().await, before, "{name} repeated");
+        // In the same transaction: a batch that is refused moves neither the record nor the clock.
+        world.now = world.now.plus_millis(1_000);
+        world.refused(vec![op, append_events(&id("op_1"), 99, &["gap"])]).await;
+        assert_eq!(world.clock().await, before, "{name} refused");
     }
+}
+
+pub(super) async fn item_append_or_revision_touches(store: Store) {
+    clause!("RET-02");
+    check_touches(store, |world| {
+        vec![
+            ("item append", world.append(Some("i1"), vec![samples::message("i2", "b")])),
+            ("revision", WriteOp::AddRevision(samples::revision("rev_1", "i1", 1, &json!({})))),
+        ]
+    })
+    .await;
+}
+
+pub(super) async fn tool_or_approval_lifecycle_touches(store: Store) {
+    clause!("RET-02");
+    let calls = samples::every_kind();
+    check_touches(store, |world| {
+        // The kinds of the suite that are a call and an approval, so that their shapes are those of the format.
+        let of_kind = |kind: &str| calls.iter().find(|item| item.body.kind() == kind).cloned().unwrap();
+        let call = of_kind("tool-call");
+        let request = of_kind("approval-request");
+        let call_id = call.id.to_string();
+        let next = call
+            .lifecycle()
+            .and_then(|from| {
+                throughline_format::UnifiedToolLifecycle::ALL
+                    .iter()
+                    .copied()
+                    .find(|to| from != *to && from.may_become(*to))
+            })
+            .unwrap();
+        vec![
+            ("tool call", world.append(Some("i1"), vec![call])),
+            (
+                "lifecycle",
+                WriteOp::AddRevision(samples::revision("rev_1", &call_id, 1, &json!({"lifecycle": next}))),
+            ),
+            ("approval", world.append(Some(&call_id), vec![request])),
+        ]
+    })
+    .await;
+}
+
+pub(super) async fn provider_switch_touches(store: Store) {
+    clause!("RET-02");
+    let switch = json!({"kind": "provider-switch", "to": {"modelProvider": "google"}, "toProfile": {"family": "gemini-generate-content"}, "reason": "route"});
+    check_touches(store, |world| {
+        vec![("switch", world.append(Some("i1"), vec![samples::item("i3", &switch)]))]
+    })
+    .await;
+}
+
+pub(super) async fn operation_lifecycle_or_output_touches(store: Store) {
+    clause!("RET-02", "OP-02");
+    check_touches(store, |world| {
+        let running = samples::operation("op_1", world);
+        vec![
+            ("new operation", WriteOp::PutOperation(samples::operation("op_2", world))),
+            (
+                "lifecycle",
+                WriteOp::UpdateOperation(samples::in_state(&running, OperationState::RequiresAction)),
+            ),
+        ]
+    })
+    .await;
+}
+
+pub(super) async fn committed_stream_event_touches(store: Store) {
+    clause!("RET-02");
+    check_touches(store, |_| vec![("event", append_events(&id("op_1"), 2, &["b"]))]).await;
+}
+
+pub(super) async fn checkpoint_or_resource_change_touches(store: Store) {
+    clause!("RET-02");
+    check_touches(store, |world| {
+        let resource = |name, payload| WriteOp::PutResource(Box::new(samples::resource(world, name, "a", payload)));
+        let checkpoint = |name, payload| WriteOp::PutCheckpoint(Box::new(samples::checkpoint(world, name, "i1", payload)));
+        let resource_status = |status| WriteOp::SetResourceStatus {
+            resource_id: id("r1"),
+            status,
+        };
+        vec![
+            ("creation of a resource", resource("r2", b"y")),
+            ("creation of a checkpoint", checkpoint("ckpt_2", b"y")),
+            (
+                "replacement",
+                WriteOp::SetCheckpointStatus {
+                    checkpoint_id: id("ckpt_1"),
+                    status: ResourceStatus::Stale,
+                },
+            ),
+            (
+                "invalidation",
+                WriteOp::SetCheckpointStatus {
+                    checkpoint_id: id("ckpt_1"),
+                    status: ResourceStatus::Invalid,
+                },
+            ),
+            ("expiry that was observed", resource_status(ResourceStatus::Expired)),
+        ]
+    })
+    .await;
+}
+
+pub(super) async fn artifact_reference_touches(store: Store) {
+    clause!("RET-02");
+    check_touches(store, |_| {
+        vec![(
+            "reference",
+            WriteOp::AddArtifactRef {
+                artifact_id: id("art_1"),
+                subject: id("i1"),
+            },
+        )]
+    })
+    .await;
+}
+
+pub(super) async fn background_end_touches(store: Store) {
+    clause!("RET-02");
+    check_touches(store, |world| {
+        let running = samples::operation("op_1", world);
+        let mut failed = samples::operation("op_3", world);
+        failed.state = OperationState::Failed;
+        vec![
+            (
+                "result",
+                WriteOp::PutResult {
+                    operation_id: id("op_1"),
+                    result: samples::result(&id("op_1")),
+                },
+            ),
+            (
+                "cancellation",
+                WriteOp::UpdateOperation(samples::in_state(&running, OperationState::Cancelled)),
+            ),
+            ("error", WriteOp::PutOperation(failed)),
+        ]
+    })
+    .await;
 }
 
 pub(super) async fn nothing_else_moves_the_clock(store: Store) {
@@ -104,7 +199,7 @@ pub(super) async fn nothing_else_moves_the_clock(store: Store) {
     let before = world.clock().await;
     world.now = world.now.plus_millis(1_000);
     let annotation = serde_json::from_str(
-        "{\"resourceId\":\"n1\",\"profile\":{\"family\":\"openai-chat\"},\"schema\":\"message/phase@1\",\"payload\":1}",
+        "{\"resourceId\":\"n1\",\"profile\":{\"family\":\"openai-chat\"},\"schema\":\"message/phase@1\",\"payload\":{\"phase\":\"final\"}}",
     )
     .unwrap();
     let sha256 = Sha256::of(b"z");
@@ -140,12 +235,108 @@ pub(super) async fn nothing_else_moves_the_clock(store: Store) {
     assert_eq!(world.clock().await, before, "failed requests and cleanup do not touch");
 }
 
-pub(super) async fn reads_do_not_move_the_clock(store: Store) {
-    clause!("RET-03");
-    let world = furnished(store).await;
+/// Runs something that only looks, or that fails, at a later time: the clock stays.
+async fn check_quiet(store: Store, look: impl AsyncFnOnce(&World)) {
+    let mut world = furnished(store).await;
     let before = world.clock().await;
-    read_everything(&world).await;
+    world.now = world.now.plus_millis(DAY);
+    look(&world).await;
     assert_eq!(world.clock().await, before);
+}
+
+pub(super) async fn reading_listing_and_exporting_do_not_touch(store: Store) {
+    clause!("RET-03");
+    check_quiet(store, async |world| {
+        assert!(read_everything(world).await > 0);
+    })
+    .await;
+}
+
+pub(super) async fn reconstructing_target_input_does_not_touch(store: Store) {
+    clause!("RET-03");
+    check_quiet(store, async |world| {
+        let items = world.store.branch_items(&world.branch_id, ItemPage::default()).await.unwrap();
+        assert_eq!(items.len(), 1);
+        world.store.branch_revisions(&world.branch_id).await.unwrap();
+        let resources = world.store.resources(&world.conversation_id, None).await.unwrap();
+        for resource in resources {
+            world.vault.open(&resource.seal_context(), &resource.sealed).unwrap();
+        }
+    })
+    .await;
+}
+
+pub(super) async fn replaying_events_does_not_touch(store: Store) {
+    clause!("RET-03");
+    check_quiet(store, async |world| assert_eq!(world.events(&id("op_1")).await.len(), 1)).await;
+}
+
+pub(super) async fn attaching_and_detaching_do_not_touch(store: Store) {
+    clause!("RET-03");
+    check_quiet(store, async |world| {
+        // What a subscriber asks for when it comes; when it goes it asks for nothing.
+        assert_eq!(world.store.last_sequence(&id("op_1")).await.unwrap(), 1);
+        world.store.operation(&id("op_1")).await.unwrap().unwrap();
+        let range = EventRange {
+            after: 1,
+            through: 1,
+            max_events: 1,
+            max_bytes: 1,
+        };
+        assert!(world.store.events_after(&id("op_1"), range).await.unwrap().is_empty());
+        let lease = samples::lease(world, "lease_1", world.now.plus_millis(DAY));
+        world.commit(vec![WriteOp::AcquireLease(lease)]).await.unwrap();
+        world.commit(vec![WriteOp::ReleaseLease { lease_id: id("lease_1") }]).await.unwrap();
+    })
+    .await;
+}
+
+pub(super) async fn cleanup_and_integrity_scans_do_not_touch(store: Store) {
+    clause!("RET-03");
+    check_quiet(store, async |world| {
+        let now = world.now;
+        crate::clean(world.store.as_ref(), &|| now).await.unwrap();
+        world.store.check().await.unwrap();
+    })
+    .await;
+}
+
+pub(super) async fn checkpoint_validity_reads_do_not_touch(store: Store) {
+    clause!("RET-03");
+    check_quiet(store, async |world| {
+        let checkpoint = world.store.checkpoint(&id("ckpt_1")).await.unwrap().unwrap();
+        assert_eq!(checkpoint.status, ResourceStatus::Active);
+        world
+            .store
+            .checkpoints(&world.conversation_id, Some(&world.branch_id))
+            .await
+            .unwrap();
+        world.store.resource(&id("r1")).await.unwrap().unwrap();
+    })
+    .await;
+}
+
+pub(super) async fn failed_requests_do_not_touch(store: Store) {
+    clause!("RET-03");
+    check_quiet(store, async |world| {
+        for (ops, code) in [
+            (
+                vec![append_events(&id("op_1"), 2, &["b"]), append_events(&id("op_1"), 9, &["gap"])],
+                "conflict.event-gap",
+            ),
+            (
+                vec![world.append(Some("i9"), vec![samples::message("i2", "b")])],
+                "conflict.head-moved",
+            ),
+            (
+                vec![WriteOp::AddRevision(samples::revision("rev_1", "i1", 7, &json!({})))],
+                "conflict.revision",
+            ),
+        ] {
+            assert_eq!(world.refused(ops).await, code);
+        }
+    })
+    .await;
 }
 
 /// Calls every read and gives how many rows they found together.
@@ -344,7 +535,7 @@ pub(super) async fn deletion_takes_the_whole_scope(store: Store) {
     let neighbour = World::of(store.clone(), "neighbour", "principal-b").await;
     neighbour.say(&neighbour.branch_id, &["b1"]).await;
     let annotation = serde_json::from_str(
-        "{\"resourceId\":\"n1\",\"profile\":{\"family\":\"openai-chat\"},\"schema\":\"message/phase@1\",\"payload\":1}",
+        "{\"resourceId\":\"n1\",\"profile\":{\"family\":\"openai-chat\"},\"schema\":\"message/phase@1\",\"payload\":{\"phase\":\"final\"}}",
     )
     .unwrap();
     let mut ended = samples::in_state(&samples::operation("op_1", &world), OperationState::Completed);

@@ -16,6 +16,7 @@ pub(super) fn small() -> StoreLimits {
         result_bytes: 1_000,
         payload_bytes: 200,
         record_bytes: 2_000,
+        inline_bytes: 1_000,
         artifact_bytes: 10,
         batch_bytes: 6_000,
         batch_ops: 12,

@@ -79,6 +79,12 @@ impl World {
         samples::id(ids.last().unwrap())
     }
 
+    /// Stores the content of [`samples::artifact`] with the same bytes.
+    pub async fn upload(&self, content: &[u8]) {
+        let sha256 = self.store.put_content(Bytes::copy_from_slice(content)).await.unwrap();
+        assert_eq!(sha256, throughline_format::Sha256::of(content));
+    }
+
     /// An append to the default branch.
     pub fn append(&self, expected_head: Option<&str>, items: Vec<UnifiedItem>) -> WriteOp {
         WriteOp::AppendItems {

@@ -6,9 +6,12 @@ mod tables;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::apply::{apply_batch, check_batch};
+use bytes::Bytes;
+use throughline_format::Sha256;
+
+use crate::apply::{apply_batch, check_artifact_size, check_batch};
 use crate::batch::{CommitReceipt, WriteBatch};
-use crate::records::{IntegrityReport, StoreEpoch, StoreMeta, SweepReport, SweepRequest};
+use crate::records::{CollectReport, CollectRequest, IntegrityReport, StoreEpoch, StoreMeta, SweepReport, SweepRequest};
 use crate::traits::{StateWriter, StoreAdmin, StoreFuture};
 use crate::{StoreError, StoreLimits};
 use state::State;
@@ -87,8 +90,21 @@ impl StateWriter for MemoryStore {
         Box::pin(async move { self.commit_now(&batch) })
     }
 
+    fn put_content(&self, content: Bytes) -> StoreFuture<'_, Sha256> {
+        Box::pin(async move {
+            check_artifact_size(content.len() as u64, &self.settings.limits)?;
+            let sha256 = Sha256::of(&content);
+            Arc::make_mut(&mut self.lock()?.shared).contents.insert(sha256, content);
+            Ok(sha256)
+        })
+    }
+
     fn sweep(&self, request: SweepRequest) -> StoreFuture<'_, SweepReport> {
         Box::pin(async move { Ok(self.lock()?.sweep(request)) })
+    }
+
+    fn collect(&self, request: CollectRequest) -> StoreFuture<'_, CollectReport> {
+        Box::pin(async move { Ok(self.lock()?.collect(request)) })
     }
 }
 

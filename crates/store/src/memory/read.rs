@@ -1,8 +1,9 @@
 //! Reads of a memory store.
 
+use bytes::Bytes;
 use throughline_format::{
-    Sha256, Timestamp, UnifiedBranch, UnifiedConversation, UnifiedId, UnifiedItem, UnifiedItemRevision, UnifiedLease, UnifiedOperation,
-    UnifiedProviderCheckpoint, UnifiedResultV2,
+    Sha256, Timestamp, UnifiedArtifact, UnifiedBranch, UnifiedConversation, UnifiedId, UnifiedItem, UnifiedItemRevision, UnifiedLease,
+    UnifiedOperation, UnifiedProviderCheckpoint, UnifiedResultV2,
 };
 
 use super::MemoryStore;
@@ -371,6 +372,18 @@ impl ResourceReader for MemoryStore {
             Ok(artifacts
                 .find(|stored| stored.principal_ref == principal_ref && stored.artifact.sha256 == *sha256)
                 .cloned())
+        })
+    }
+
+    fn artifact_content<'a>(&'a self, artifact: &'a UnifiedArtifact) -> StoreFuture<'a, Bytes> {
+        self.read(|state| {
+            let content = state.shared.contents.get(&artifact.sha256);
+            content
+                .filter(|content| content.len() as u64 == artifact.size)
+                .cloned()
+                .ok_or_else(|| StoreError::Corrupt {
+                    detail: format!("the content of artifact {} is missing or has another size", artifact.sha256),
+                })
         })
     }
 }

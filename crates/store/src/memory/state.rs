@@ -11,7 +11,8 @@ use throughline_format::{
 
 use crate::apply::BranchRow;
 use crate::records::{
-    IntegrityReport, IssuedId, LineageRow, SealedResource, SessionKeyRow, StoredAnnotation, StoredArtifact, SweepReport, SweepRequest,
+    CollectReport, CollectRequest, IntegrityReport, IssuedId, LineageRow, SealedResource, SessionKeyRow, StoredAnnotation, StoredArtifact,
+    SweepReport, SweepRequest,
 };
 
 /// Kinds of rows whose IDs are unique in the whole store.
@@ -118,6 +119,7 @@ impl Scope {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Shared {
     pub(super) artifacts: BTreeMap<UnifiedId, StoredArtifact>,
+    pub(super) contents: BTreeMap<Sha256, Bytes>,
     pub(super) pins: BTreeMap<(Sha256, UnifiedId), Timestamp>,
     pub(super) pending_gc: BTreeMap<Sha256, Timestamp>,
 }
@@ -237,6 +239,49 @@ impl State {
         pending
     }
 
+    /// Removes the metadata of artifacts that nothing has referred to since the cutoff. There is no content to remove.
+    pub(super) fn collect(&mut self, request: CollectRequest) -> CollectReport {
+        let shared = Arc::make_mut(&mut self.shared);
+        let used = |shared: &Shared, sha256: &Sha256| {
+            let referred = shared
+                .artifacts
+                .values()
+                .any(|stored| stored.artifact.sha256 == *sha256 && stored.references > 0);
+            referred
+                || shared
+                    .pins
+                    .iter()
+                    .any(|((pinned, _), until)| pinned == sha256 && *until > request.now)
+        };
+        // What was stored and never referred to is marked now, and goes when the grace time is over.
+        let unused: Vec<Sha256> = shared.artifacts.values().map(|stored| stored.artifact.sha256).collect();
+        for sha256 in unused {
+            if !used(shared, &sha256) {
+                shared.pending_gc.entry(sha256).or_insert(request.now);
+            }
+        }
+        let mut report = CollectReport::default();
+        let due: Vec<Sha256> = shared
+            .pending_gc
+            .iter()
+            .filter(|(_, marked)| **marked <= request.cutoff())
+            .map(|(sha256, _)| *sha256)
+            .collect();
+        report.more = due.len() > request.max_digests;
+        for sha256 in due.into_iter().take(request.max_digests) {
+            shared.pending_gc.remove(&sha256);
+            if used(shared, &sha256) {
+                continue;
+            }
+            let size = shared.artifacts.values().find(|stored| stored.artifact.sha256 == sha256);
+            report.bytes += size.map_or(0, |stored| stored.artifact.size);
+            report.artifacts += 1;
+            shared.contents.remove(&sha256);
+            shared.artifacts.retain(|_, stored| stored.artifact.sha256 != sha256);
+        }
+        report
+    }
+
     /// The invariants that a database would check as well.
     pub(super) fn check(&self) -> IntegrityReport {
         let mut counts: BTreeMap<&UnifiedId, u64> = BTreeMap::new();
@@ -255,11 +300,16 @@ impl State {
         } else {
             format!("{} artifacts have a wrong count", wrong.len())
         };
+        let referred = self.shared.artifacts.values().filter(|stored| stored.references > 0);
+        let absent = referred
+            .filter(|stored| !self.shared.contents.contains_key(&stored.artifact.sha256))
+            .count();
+        let problems = (absent > 0).then(|| format!("{absent} artifacts whose content is missing or altered"));
         IntegrityReport {
             integrity: "ok".to_owned(),
             foreign_keys: 0,
             refcounts,
-            problems: Vec::new(),
+            problems: problems.into_iter().collect(),
         }
     }
 }
