@@ -106,6 +106,8 @@ pub(super) struct Dialect {
     pub cache_mark: Option<&'static str>,
     /// Member of the last message that says that the answer continues it.
     pub prefix: Option<&'static str>,
+    /// Completions can be stored, so that `store` means something.
+    pub stores: bool,
     /// It knows the role `developer`.
     pub developer: bool,
     /// It takes `stream_options`.
@@ -154,6 +156,7 @@ const OPENAI: Dialect = Dialect {
     repetition: "repetition_penalty",
     cache_mark: None,
     prefix: None,
+    stores: true,
     developer: true,
     stream_options: true,
     tool_stream: false,
@@ -168,6 +171,7 @@ const OPENAI: Dialect = Dialect {
 /// A server that knows the older, common part of the wire.
 const COMMON: Dialect = Dialect {
     old_limit: true,
+    stores: false,
     developer: false,
     ..OPENAI
 };
@@ -223,6 +227,7 @@ pub(super) static DIALECTS: &[Dialect] = &[
             (F::StatePersist, NO),
         ],
         reasoning: "reasoning",
+        stores: false,
         switch: Switch::Reasoning,
         repetition: "repetition_penalty",
         cache_mark: Some("cache_control"),
@@ -246,10 +251,11 @@ pub(super) static DIALECTS: &[Dialect] = &[
             (F::GenerationMedia, NO),
             (F::OutputVerbosity, NO),
             (F::CacheAffinityKey, NO),
+            (F::StatePersist, NO),
         ],
         reasoning: "reasoning",
         efforts: &["none", "low", "medium", "high"],
-        developer: true,
+        stores: false,
         tiers: Some(&[("auto", "auto"), ("standard", "on_demand"), ("flex", "flex")]),
         ..OPENAI
     },
@@ -304,6 +310,7 @@ pub(super) static DIALECTS: &[Dialect] = &[
             (F::ToolHostedWebSearch, Support::Degraded("as search parameters")),
         ],
         efforts: &["low", "high"],
+        stores: false,
         web_search: WebSearch::Parameters,
         ..OPENAI
     },

@@ -1,5 +1,6 @@
 //! Requests to the wire: everything beside the messages. Tools are in [`super::encode_tools`].
 
+use super::dialect::Dialect;
 use super::encode_parts::{json_of, text};
 use super::encode_request::RequestEncoder;
 use super::private::{Entries, Form};
@@ -54,6 +55,10 @@ pub(super) fn adjust(request: &UnifiedRequestV2, root: &Entries, context: &Encod
         if root.get(&format!("/{member}")).is_some() {
             lossless(feature);
         }
+    }
+    let persist = request.state.as_ref().and_then(|s| s.persist.as_ref()).map(|p| p.value);
+    if persist == Some(false) && !Dialect::of(context.dialect.as_deref()).stores {
+        lossless(Feature::StatePersist);
     }
     if same_family {
         lossless(Feature::CacheMode);
@@ -194,7 +199,11 @@ pub(super) fn body(encoder: &mut RequestEncoder, root: &Entries, messages: Vec<w
         .as_ref()
         .and_then(|s| s.persist.as_ref())
         .filter(|_| plain(Feature::StatePersist));
-    wire.store = store.map(|s| s.value);
+    wire.store = store.map(|s| s.value).filter(|_| encoder.dialect.stores);
+    if store.is_some() && !encoder.dialect.stores {
+        let why = "the dialect has no store of completions, so nothing has to be forbidden";
+        encoder.loss.remark(Feature::StatePersist, "/state/persist", why);
+    }
     if let Some(requirement) = g.temperature.as_ref().filter(|t| t.value > max_temperature).map(|t| t.requirement) {
         encoder.loss.intent(
             requirement,

@@ -7,11 +7,12 @@ use super::private::{Entries, Form};
 use super::wire;
 use crate::capability::Support;
 use crate::feature::Feature;
+use crate::tool_offer::ToolOffer;
 use crate::wire::Extra;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use throughline_format::intent::{GrammarSyntax, UnifiedRequirement};
-use throughline_format::tool::{AllowedMode, ToolChoiceKind, UnifiedToolSelector};
+use throughline_format::tool::{AllowedMode, Execution, ToolChoiceKind, UnifiedToolSelector};
 use throughline_format::{Json, ProtocolFamily, UnifiedToolDefinition, UnifiedToolType};
 
 /// The member of a function's arguments that holds the text of a custom call, where a dialect has no custom tools.
@@ -32,8 +33,27 @@ pub(super) fn tools(encoder: &mut RequestEncoder, root: &Entries, form: &Form, w
         let path = format!("/tools/{index}");
         losses_of(encoder, tool, &entries, &path);
         let before = names.len();
+        let is_owner = encoder.same_family && (tool.provider_data.is_none() || !entries.is_empty());
+        let as_function = match ToolOffer::of(tool, is_owner) {
+            ToolOffer::OwnForm => false,
+            // The hosted tools of this wire are all executed by the provider.
+            ToolOffer::OwnFormOrFunction | ToolOffer::Function => true,
+            ToolOffer::Withheld(why) => {
+                let requirement = tool.requirement.unwrap_or(UnifiedRequirement::Preferred);
+                encoder.loss.intent(requirement, hosted_feature(&tool.kind), path, why);
+                continue;
+            }
+        };
+        let is_hosted = tool.execution == Execution::Provider;
         match &tool.kind {
-            UnifiedToolType::Function => {
+            kind if as_function || *kind == UnifiedToolType::Function => {
+                if *kind != UnifiedToolType::Function {
+                    encoder.loss.info(
+                        hosted_feature(kind),
+                        format!("{path}/kind"),
+                        "who executes it is on this side; the target gets a function",
+                    );
+                }
                 let prefix = if form.legacy { "" } else { "/function" };
                 let definition = function(
                     encoder,
@@ -90,11 +110,11 @@ pub(super) fn tools(encoder: &mut RequestEncoder, root: &Entries, form: &Form, w
                     extra: entries.level("", &["type", "function", "custom"]),
                 });
             }
-            UnifiedToolType::WebSearch if takes_options(encoder) => {
+            UnifiedToolType::WebSearch if is_hosted && takes_options(encoder) => {
                 wire.web_search_options = Some(web_search(tool, root));
                 lost_options(encoder, tool, &path, true);
             }
-            UnifiedToolType::WebSearch if encoder.dialect.web_search != WebSearch::Options => {
+            UnifiedToolType::WebSearch if is_hosted && encoder.dialect.web_search != WebSearch::Options => {
                 search_of_dialect(encoder, tool, &path, wire, extra);
             }
             kind => {

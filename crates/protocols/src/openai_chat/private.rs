@@ -214,6 +214,11 @@ impl Entries {
         Self(payload.map(|p| p.entries).unwrap_or_default())
     }
 
+    /// Whether there are none.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The value at a pointer.
     pub(super) fn get(&self, pointer: &str) -> Option<&Json> {
         self.0.iter().find(|e| e.pointer == pointer).map(|e| &e.value)
