@@ -56,7 +56,9 @@ pub(super) fn encode(result: &UnifiedResultV2, context: &EncodeContext) -> Encod
         body.insert("service_tier".into(), json!(tier));
     }
     let mut body = Value::Object(body);
-    root.put_all(&mut body, |pointer| pointer == "/usage" || pointer == "/error");
+    root.put_all(&mut body, |pointer| {
+        pointer == "/usage" && result.usage.is_some() || pointer == "/error"
+    });
     for pointer in Form::of_root(context.private.as_ref()).absent {
         super::private::remove(&mut body, &pointer);
     }

@@ -17,7 +17,7 @@ use throughline_format::event::{EventBody, ItemDelta, OutputDelta, TextDelta};
 use throughline_format::item::ToolCallItem;
 use throughline_format::tool::Execution;
 use throughline_format::{
-    Count, ErrorCategory, Json, PartBody, UnifiedContentPart, UnifiedError, UnifiedEventV2, UnifiedId, UnifiedItem, UnifiedItemBody,
+    Count, ErrorCategory, PartBody, UnifiedContentPart, UnifiedError, UnifiedEventV2, UnifiedId, UnifiedItem, UnifiedItemBody,
     UnifiedLossReport, UnifiedProviderDataRef, UnifiedResponseStatus, UnifiedToolType, UnifiedUsage,
 };
 
@@ -322,18 +322,16 @@ impl ChatStreamEncoder {
     /// Private details of reasoning to their owner.
     fn details(&mut self, candidate: Count, reference: &UnifiedProviderDataRef, path: &str) -> Vec<WireFrame> {
         let details = payload(self.context.private.as_ref(), Some(&vec![reference.clone()]), REASONING_DETAILS);
-        match details.and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok()) {
+        if let Some(details) = details.and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok()) {
             // The empty text says that the details repeat what was sent.
-            Some(details) => self.delta(candidate, json!({"reasoning": "", "reasoning_details": details}), Value::Null),
-            None => {
-                self.loss.info(
-                    Feature::ReasoningSignature,
-                    path,
-                    "private state of reasoning has no form for this client",
-                );
-                Vec::new()
-            }
+            return self.delta(candidate, json!({"reasoning": "", "reasoning_details": details}), Value::Null);
         }
+        self.loss.info(
+            Feature::ReasoningSignature,
+            path,
+            "private state of reasoning has no form for this client",
+        );
+        Vec::new()
     }
 
     /// An item begins, or comes whole.
@@ -403,22 +401,17 @@ impl ChatStreamEncoder {
     fn linkage(&mut self, candidate: Count, item: &UnifiedId, reference: &UnifiedProviderDataRef) -> Vec<WireFrame> {
         let bytes = payload(self.context.private.as_ref(), Some(&vec![reference.clone()]), THOUGHT_SIGNATURE);
         let content = bytes.and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
-        match (content, self.calls.get(item).map(|call| call.index)) {
-            (Some(content), Some(index)) => self.delta(
-                candidate,
-                json!({"tool_calls": [{"index": index, "extra_content": content}]}),
-                Value::Null,
-            ),
-            _ => {
-                let path = self.place(candidate, item);
-                self.loss.info(
-                    Feature::ReasoningSignature,
-                    format!("{path}/privateLinkage"),
-                    "private state of the call has no form for this client",
-                );
-                Vec::new()
-            }
+        if let (Some(content), Some(index)) = (content, self.calls.get(item).map(|call| call.index)) {
+            let piece = json!({"index": index, "extra_content": content});
+            return self.delta(candidate, json!({"tool_calls": [piece]}), Value::Null);
         }
+        let path = self.place(candidate, item);
+        self.loss.info(
+            Feature::ReasoningSignature,
+            format!("{path}/privateLinkage"),
+            "private state of the call has no form for this client",
+        );
+        Vec::new()
     }
 
     fn arguments(&mut self, candidate: Count, item: &UnifiedId, text: &str) -> Vec<WireFrame> {
@@ -462,11 +455,13 @@ impl ChatStreamEncoder {
             if self.context.stream_usage {
                 let root = Entries::of_root(&self.context);
                 let raw = root.get("/usage").filter(|raw| usage::decode(raw).as_ref() == Some(&counters));
-                let value = raw.map(Json::parse).unwrap_or_else(|| {
+                let value = if let Some(raw) = raw {
+                    raw.parse()
+                } else {
                     let (value, lost) = usage::encode(&counters);
                     answer::usage_losses(&mut self.loss, lost);
                     value
-                });
+                };
                 frames.push(self.frame(Vec::new(), Some(value)));
             } else {
                 self.loss

@@ -134,6 +134,8 @@ pub(super) fn object(error: &UnifiedError) -> Value {
         ErrorCategory::ContentFilter => "content_filter",
         ErrorCategory::Auth => "invalid_api_key",
         ErrorCategory::NotFound if error.code == "not-found.model" => "model_not_found",
+        // The provider's own word tells a client more than the name of a category.
+        _ if error.code.ends_with(".provider") => error.provider_code.as_deref().unwrap_or(&error.code),
         _ => error.code.as_str(),
     };
     json!({"error": {"message": error.message, "type": kind, "param": error.field_path, "code": code}})

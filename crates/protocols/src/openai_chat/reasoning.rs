@@ -206,7 +206,8 @@ impl TagSplitter {
     pub(super) fn finish(&mut self) -> Option<Piece> {
         let rest = std::mem::take(&mut self.held);
         let is_thought = self.state == TagState::Inside;
-        (!rest.is_empty()).then(|| if is_thought { Piece::Thought(rest) } else { Piece::Text(rest) })
+        let piece = if is_thought { Piece::Thought } else { Piece::Text };
+        (!rest.is_empty()).then(|| piece(rest))
     }
 }
 
