@@ -406,3 +406,28 @@ fn a_stream_says_what_it_cannot_say() {
     };
     assert_eq!(losses(decode(&body), unasked), ["/usage"], "the client asked for none");
 }
+
+#[test]
+fn members_without_a_word_come_back_in_a_stream_of_their_owner() {
+    let mut first = chunk(&json!({"content": "a"}), None);
+    first["provider"] = json!("p");
+    let mut last = chunk(&json!({"channel": "final"}), Some("stop"));
+    last["choices"][0]["native_finish_reason"] = json!("end");
+    last["citations"] = json!(["https://e.org"]);
+    let fold = fold_stream(sse(&[first, last]).as_bytes(), 7);
+    let frames = |context: &EncodeContext| {
+        let mut encoder = OpenAiChat.stream_encoder(context);
+        let frames = fold.events.iter().flat_map(|event| encoder.push(event));
+        frames.map(|frame| frame.data).collect::<Vec<_>>().join("\n")
+    };
+    let (own, foreign) = (frames(&encode_context(Some(&fold.resources))), frames(&encode_context(None)));
+    for kept in [
+        r#""provider":"p""#,
+        r#""channel":"final""#,
+        r#""native_finish_reason":"end""#,
+        r#""citations":["https://e.org"]"#,
+    ] {
+        assert_eq!(own.matches(kept).count(), 1, "{kept} in {own}");
+        assert!(!foreign.contains(kept), "{kept} stays with its owner");
+    }
+}

@@ -80,8 +80,7 @@ fn problem(all: &Value, schema: &Value, value: &Value, path: &str) -> Option<Str
     {
         return Some(format!("{path}: {missing} is missing"));
     }
-    let members = schema["properties"].as_object().into_iter().flatten();
-    let mut members = members;
+    let mut members = schema["properties"].as_object().into_iter().flatten();
     let inner = members.find_map(|(key, s)| value.get(key).and_then(|v| problem(all, s, v, &format!("{path}/{key}"))));
     let elements = value.as_array().into_iter().flatten().enumerate();
     let element = || {

@@ -17,9 +17,31 @@ use throughline_format::event::{EventBody, ItemDelta, OutputDelta, TextDelta};
 use throughline_format::item::ToolCallItem;
 use throughline_format::tool::Execution;
 use throughline_format::{
-    Count, ErrorCategory, PartBody, UnifiedContentPart, UnifiedError, UnifiedEventV2, UnifiedId, UnifiedItem, UnifiedItemBody,
+    Count, ErrorCategory, Json, PartBody, UnifiedContentPart, UnifiedError, UnifiedEventV2, UnifiedId, UnifiedItem, UnifiedItemBody,
     UnifiedLossReport, UnifiedProviderDataRef, UnifiedResponseStatus, UnifiedToolType, UnifiedUsage,
 };
+
+/// Members of a body, a choice and a message that other frames tell.
+const ROOT_MEMBERS: &[&str] = &["id", "created", "model", "usage", "service_tier", "error", "choices", "object"];
+const CHOICE_MEMBERS: &[&str] = &["index", "message", "delta", "finish_reason", "logprobs"];
+const MESSAGE_MEMBERS: &[&str] = &[
+    "role",
+    "content",
+    "refusal",
+    "audio",
+    "annotations",
+    "tool_calls",
+    "function_call",
+    "reasoning",
+    "reasoning_content",
+    "reasoning_text",
+];
+
+/// Members without a word of the object at `pointer`.
+fn members(root: &Entries, pointer: &str, but: &[&str]) -> Map<String, Value> {
+    let level = root.level(pointer, but);
+    level.0.into_iter().map(|(key, value)| (key, value.parse())).collect()
+}
 
 /// What is known of one candidate.
 #[derive(Default)]
@@ -160,11 +182,16 @@ impl ChatStreamEncoder {
             other => format!("/alternatives/{}/status", other - 1),
         };
         answer::status_losses(&mut self.loss, status, word.as_deref(), has_calls, has_refusal, &path);
-        if let Some(word) = word {
-            frames.push(self.frame(
-                vec![json!({"index": candidate, "delta": {}, "logprobs": null, "finish_reason": word})],
-                None,
-            ));
+        // Members without a word go back to their owner with the end of what they stand on.
+        let root = Entries::of_root(&self.context);
+        let delta = members(&root, &format!("/choices/{candidate}/message"), MESSAGE_MEMBERS);
+        let mut choice = members(&root, &format!("/choices/{candidate}"), CHOICE_MEMBERS);
+        if word.is_some() || !delta.is_empty() || !choice.is_empty() {
+            choice.insert("index".into(), json!(candidate));
+            choice.insert("delta".into(), Value::Object(delta));
+            choice.insert("logprobs".into(), Value::Null);
+            choice.insert("finish_reason".into(), json!(word));
+            frames.push(self.frame(vec![Value::Object(choice)], None));
         }
         frames
     }
@@ -241,7 +268,11 @@ impl ChatStreamEncoder {
                 };
                 let transcript = audio.media.as_ref().and_then(|m| m.transcript.as_ref());
                 let transcript = transcript.map_or("", |t| t.text.as_str());
-                let value = json!({"id": "audio", "data": super::media::base64_of(inline), "transcript": transcript});
+                let root = Entries::of_root(&self.context);
+                let id = root
+                    .get(&format!("/choices/{candidate}/message/audio/id"))
+                    .map_or_else(|| json!("audio"), Json::parse);
+                let value = json!({"id": id, "data": super::media::base64_of(inline), "transcript": transcript});
                 self.delta(candidate, json!({"audio": value}), Value::Null)
             }
             PartBody::Image(_) => self.no_form(Feature::PartImage, path),
@@ -451,9 +482,18 @@ impl ChatStreamEncoder {
 
     fn done(&mut self) -> Vec<WireFrame> {
         let mut frames = Vec::new();
+        let root = Entries::of_root(&self.context);
+        let rest = members(&root, "", ROOT_MEMBERS);
+        if !rest.is_empty() {
+            let mut frame = self.frame(Vec::new(), None);
+            if let Ok(Value::Object(mut body)) = serde_json::from_str(&frame.data) {
+                body.extend(rest);
+                frame.data = Value::Object(body).to_string();
+            }
+            frames.push(frame);
+        }
         if let Some(counters) = self.usage.take() {
             if self.context.stream_usage {
-                let root = Entries::of_root(&self.context);
                 let raw = root.get("/usage").filter(|raw| usage::decode(raw).as_ref() == Some(&counters));
                 let value = if let Some(raw) = raw {
                     raw.parse()
