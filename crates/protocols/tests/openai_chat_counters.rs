@@ -431,3 +431,17 @@ fn members_without_a_word_come_back_in_a_stream_of_their_owner() {
         assert!(!foreign.contains(kept), "{kept} stays with its owner");
     }
 }
+
+#[test]
+fn a_call_that_cannot_be_read_is_told_apart() {
+    let error = json!({"error": {"message": "no", "type": "invalid_request_error", "code": "tool_use_failed", "failed_generation": "{"}});
+    let result = fold_stream(
+        format!("data: {}\n\ndata: {error}\n\n", chunk(&json!({"content": "a"}), None)).as_bytes(),
+        7,
+    )
+    .fold
+    .result();
+    assert_eq!(result.status.finish_reason, Some(UnifiedFinishReason::MalformedToolCall));
+    assert_eq!(result.status.original_reason.as_deref(), Some("tool_use_failed"));
+    assert!(result.error.is_some());
+}

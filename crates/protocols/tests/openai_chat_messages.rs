@@ -16,7 +16,8 @@ fn body(messages: &Value) -> Value {
 fn check(message: &Value, kinds_of: &[&str], pointer: &str, expected: &Value) {
     let whole = body(&json!([{"role": "user", "content": "q"}, message]));
     let decoded = decode_request(&whole);
-    assert_eq!(kinds(&decoded.unified)[1..], *kinds_of, "{message}");
+    let found = kinds(&decoded.unified);
+    assert_eq!(found[1..], *kinds_of, "{message}");
     let record = serde_json::to_value(&decoded.unified).unwrap();
     let items = &record["conversation"]["items"].as_array().unwrap()[1..];
     assert_eq!(json!(items).pointer(pointer), Some(expected), "{pointer} of {message}");
@@ -342,5 +343,19 @@ fn tool_names_and_choices_agree_whatever_the_bound() {
         assert_eq!(body["tool_choice"]["function"]["name"], offered);
         assert_eq!(body["messages"][1]["tool_calls"][0]["function"]["name"], offered);
         assert!(losses.iter().any(|(_, f)| f == "tool.name"));
+    }
+}
+
+#[test]
+fn what_the_model_may_not_see_is_not_sent() {
+    let mut decoded = decode_request(&body(
+        &json!([{"role": "user", "content": "q"}, {"role": "assistant", "content": "secret"}, {"role": "user", "content": "end"}]),
+    ))
+    .unified;
+    for visibility in ["client", "internal"] {
+        decoded.conversation.items[1].visibility = serde_json::from_value(json!(visibility)).unwrap();
+        let (encoded, losses) = encode_request(&decoded, &encode_context(None));
+        assert_eq!(encoded["messages"].as_array().unwrap().len(), 2, "{visibility}: {encoded}");
+        assert!(losses.contains(&("info".into(), "record.bookkeeping".into())));
     }
 }

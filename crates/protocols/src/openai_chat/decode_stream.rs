@@ -162,7 +162,13 @@ impl AnswerDecoder {
                 self.keep("/error".into(), raw);
             }
             self.begin();
-            self.fail(error, UnifiedResponseStatus::finished(UnifiedFinishReason::Failed, None));
+            let mut status = UnifiedResponseStatus::finished(UnifiedFinishReason::Failed, None);
+            // The model's call could not be read: a failure of the turn, with a reason of its own.
+            if error.provider_code.as_deref() == Some("tool_use_failed") {
+                status.finish_reason = Some(UnifiedFinishReason::MalformedToolCall);
+                status.original_reason.clone_from(&error.provider_code);
+            }
+            self.fail(error, status);
             return;
         }
         let choices = answer.choices.unwrap_or_default();

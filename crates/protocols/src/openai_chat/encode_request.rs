@@ -15,7 +15,7 @@ use crate::feature::Feature;
 use crate::projection::LossCollector;
 use crate::wire::{Extra, TextOr};
 use std::collections::{BTreeMap, BTreeSet};
-use throughline_format::item::{Placement, Role, ToolResultItem, newest_instructions};
+use throughline_format::item::{Placement, Role, ToolResultItem, Visibility, newest_instructions};
 use throughline_format::loss::LossSeverity;
 use throughline_format::{ErrorCategory, ProtocolFamily, UnifiedError, UnifiedItem, UnifiedItemBody, UnifiedRequestV2};
 
@@ -138,6 +138,11 @@ impl<'a> RequestEncoder<'a> {
                 index += 1;
                 continue;
             }
+            if item.visibility != Visibility::Model {
+                self.loss.marker(Self::path(index), &item.id);
+                index += 1;
+                continue;
+            }
             match &item.body {
                 UnifiedItemBody::Message(_) if item.role != Some(Role::Assistant) => self.plain(index),
                 UnifiedItemBody::Message(_) | UnifiedItemBody::Reasoning(_) | UnifiedItemBody::ToolCall(_) => {
@@ -229,7 +234,8 @@ impl<'a> RequestEncoder<'a> {
         let mut times: BTreeMap<&str, usize> = BTreeMap::new();
         let mut taken: BTreeSet<String> = BTreeSet::new();
         let mut open: BTreeMap<&str, usize> = BTreeMap::new();
-        for (index, item) in self.request.conversation.items.iter().enumerate() {
+        let seen = |item: &&UnifiedItem| item.visibility == Visibility::Model;
+        for (index, item) in self.request.conversation.items.iter().enumerate().filter(|(_, item)| seen(item)) {
             match &item.body {
                 UnifiedItemBody::ToolCall(call) => {
                     let time = times.entry(&call.call_id).or_default();
@@ -283,6 +289,7 @@ impl<'a> RequestEncoder<'a> {
         let items = self.items();
         let form_of = |item: &UnifiedItem| Form::of(self.context.private.as_ref(), item.provider_data.as_ref());
         let is_kind = |item: &UnifiedItem| match &item.body {
+            _ if item.visibility != Visibility::Model => false,
             UnifiedItemBody::Message(_) => item.role == Some(Role::Assistant),
             UnifiedItemBody::Reasoning(_) | UnifiedItemBody::ToolCall(_) => true,
             _ => false,
