@@ -1,7 +1,8 @@
 //! OpenAI Chat Completions, and the dialects of it that other providers speak.
 //!
 //! What it is: requests, answers and streams of `POST /chat/completions`, both ways. Decoding needs no configuration: every
-//! dialect member has its own name or shape and is read wherever it occurs. A dialect is named only for encoding.
+//! dialect member has its own name or shape and is read wherever it occurs. A dialect is named for encoding, and for reasoning
+//! in tags; `dialect` is the table of what each carries, spells otherwise and refuses.
 //!
 //! What it refuses, and what encoders therefore take care of: a call without its answer directly after it, an answer without
 //! a call, call IDs beyond [`CALL_ID_LENGTH`], tool names outside `[A-Za-z0-9_-]{1,64}`, media outside user messages, empty
