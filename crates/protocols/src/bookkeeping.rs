@@ -1,7 +1,7 @@
 //! What a record says about itself and no wire has a place for.
 //!
 //! A projection leaves these members behind whatever the target is: who wrote an item and when, our IDs of tools and sources,
-//! where a call stands. That loses nothing of the conversation, so the entries are remarks and change no disposition; a reader
+//! whose a private payload is, where a call stands, whether a span is one of the answer or of its source. That loses nothing of the conversation, so the entries are remarks and change no disposition; a reader
 //! of the report can still account for every member of the record.
 
 use crate::feature::Feature;
@@ -14,8 +14,11 @@ use throughline_format::loss::{LossSeverity, UnifiedLossEntry};
 const MEMBERS: &[&str] = &[
     "execution",
     "form",
+    "issuer",
     "lifecycle",
     "loss",
+    "of",
+    "ownerFingerprint",
     "placement",
     "profile",
     "provenance",

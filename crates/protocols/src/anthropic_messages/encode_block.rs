@@ -67,6 +67,11 @@ impl<'a> BlockEncoder<'a> {
         self.loss.add_for(severity, feature, place.path, reason, Some(place.item));
     }
 
+    /// A remark: the wire says it in its own way.
+    pub(super) fn remark(&mut self, path: &str, how: &str) {
+        self.loss.remark(Feature::WireSpelling, path, how);
+    }
+
     /// Puts kept fields back; reports those that the target may not see.
     pub(super) fn with_unmapped(&mut self, block: Json, references: Option<&Vec<UnifiedProviderDataRef>>, place: Place<'_>) -> Json {
         let entries = kept::unmapped_of(references, &self.profile, self.context);
@@ -153,11 +158,18 @@ impl<'a> BlockEncoder<'a> {
                 "the model does not see citations of another owner",
             );
         }
+        if citations.is_some() && part.annotations.is_some() {
+            self.remark(
+                &format!("{}/annotations", place.path),
+                "units of spans are said by the kind of location",
+            );
+        }
         Some(typed("text", [("text", Some(json(&part.text))), ("citations", citations)]))
     }
 
     fn json_part(&mut self, part: &JsonPart, place: Place<'_>) -> Json {
         if part.schema_name.as_ref().is_some_and(|name| name.starts_with(super::JSON_PREFIX)) && part.value.is_object() {
+            self.remark(&format!("{}/schemaName", place.path), "said by the type of the block");
             return part.value.clone();
         }
         self.lost(LossSeverity::Info, Feature::PartJson, place, "sent as the JSON text");

@@ -392,7 +392,7 @@ fn thinking(encoder: &mut BlockEncoder<'_>, item: &UnifiedItem, reasoning: &Reas
 
 /// A call block; the ID is set when the history is put together.
 pub(super) fn call_block(encoder: &mut BlockEncoder<'_>, call: &ToolCallItem, kind: &str, place: Place<'_>) -> Json {
-    let name = super::encode_tools::wire_name(&call.name);
+    let name = super::encode_tools::wire_name(&call.name, &encoder.context.capabilities);
     if name != call.name {
         encoder.lost(Warning, Feature::ToolName, place, "the target's alphabet for tool names is smaller");
     }

@@ -153,7 +153,10 @@ impl Parameters<'_, '_> {
 
     fn thinking(&mut self, turns: &[Turn], choice: Option<&Json>, max_tokens: u64) -> Option<Json> {
         let intent = self.request.generation.reasoning.as_ref()?;
-        let (kind, mut members) = self.thinking_kind(intent, max_tokens)?;
+        let Some((kind, mut members)) = self.thinking_kind(intent, max_tokens) else {
+            self.summary_without_thinking(intent);
+            return None;
+        };
         self.thinking = Some(kind);
         if kind == ThinkingKind::Enabled {
             let forced = !self.native
@@ -174,18 +177,22 @@ impl Parameters<'_, '_> {
                     .loss
                     .intent(requirement, Feature::GenerationReasoningBudget, "/generation/reasoning", reason);
                 self.thinking = None;
+                self.summary_without_thinking(intent);
                 return None;
             }
         }
-        if kind != ThinkingKind::Disabled
-            && let Some(summary) = &intent.summary
-        {
+        if kind == ThinkingKind::Disabled {
+            self.summary_without_thinking(intent);
+        } else if let Some(summary) = &intent.summary {
             let word = if summary.value == ReasoningSummary::None {
                 "omitted"
             } else {
                 "summarized"
             };
-            if !matches!(summary.value, ReasoningSummary::None | ReasoningSummary::Auto) {
+            if matches!(summary.value, ReasoningSummary::None | ReasoningSummary::Auto) {
+                self.encoder
+                    .remark("/generation/reasoning/summary", "said by the display of the thinking");
+            } else {
                 self.encoder.loss.info(
                     Feature::GenerationReasoningSummary,
                     "/generation/reasoning/summary",
@@ -197,11 +204,33 @@ impl Parameters<'_, '_> {
         Some(object(members))
     }
 
+    /// Without thinking there is nothing to disclose.
+    fn summary_without_thinking(&mut self, intent: &ReasoningIntent) {
+        if let Some(summary) = &intent.summary {
+            self.encoder.loss.intent(
+                summary.requirement,
+                Feature::GenerationReasoningSummary,
+                "/generation/reasoning/summary",
+                "there is no thinking to disclose",
+            );
+        }
+    }
+
     fn thinking_kind(&mut self, intent: &ReasoningIntent, max_tokens: u64) -> Option<(ThinkingKind, Vec<(String, Json)>)> {
         let of = |word: &str| vec![("type".to_owned(), json(word))];
         let effort_off = intent.effort.as_ref().is_some_and(|e| e.value == ReasoningEffort::None);
         match intent.mode.as_ref().map(|m| &m.value) {
-            Some(ReasoningMode::Off) => return Some((ThinkingKind::Disabled, of("disabled"))),
+            Some(ReasoningMode::Off) => {
+                if let Some(budget) = &intent.budget_tokens {
+                    self.encoder.loss.intent(
+                        budget.requirement,
+                        Feature::GenerationReasoningBudget,
+                        "/generation/reasoning/budgetTokens",
+                        "thinking is off",
+                    );
+                }
+                return Some((ThinkingKind::Disabled, of("disabled")));
+            }
             Some(ReasoningMode::Other(word)) => {
                 let word = word.strip_prefix("anthropic-messages:");
                 if word.is_none() {
@@ -309,6 +338,12 @@ impl Parameters<'_, '_> {
                 self.encoder
                     .loss
                     .intent(format.requirement, Feature::OutputSchema, "/output/format/value/schema", reason);
+            }
+            let (path, how) = ("/output/format/value/strict", "the target always enforces the schema");
+            match wanted.strict {
+                Some(true) => self.encoder.remark(path, how),
+                Some(false) => self.encoder.loss.info(Feature::OutputSchema, path, how),
+                None => {}
             }
             if wanted.name.is_some() || wanted.description.is_some() {
                 self.encoder

@@ -40,6 +40,8 @@ pub(super) fn encode(request: &UnifiedRequestV2, context: &EncodeContext) -> Enc
             "/state/persist",
             "the target stores no answers",
         );
+    } else if request.state.as_ref().is_some_and(|state| state.persist.is_some()) {
+        encoder.remark("/state/persist", "the target stores no answers");
     }
 
     let marks = Marks::of(request.cache.as_ref());
@@ -100,6 +102,13 @@ pub(super) fn encode(request: &UnifiedRequestV2, context: &EncodeContext) -> Enc
     }
     encode_turns::limit_marks(&mut encoder, slots, automatic);
 
+    if model == super::NO_MODEL {
+        encoder.remark(
+            "/model/requested",
+            "the request names no model; the target gets its model from the route",
+        );
+    }
+    cache_mode(&mut encoder, request, automatic);
     let mut body = Vec::new();
     if model != super::NO_MODEL || !root.iter().any(|entry| entry.pointer == "/anthropic_version") {
         body.push(("model".to_owned(), json(&model)));
@@ -121,6 +130,20 @@ pub(super) fn encode(request: &UnifiedRequestV2, context: &EncodeContext) -> Enc
     Encoded {
         body: body.as_str().to_owned(),
         loss: encoder.loss.finish(),
+    }
+}
+
+/// Tells how the mode of the cache intent is said.
+fn cache_mode(encoder: &mut BlockEncoder<'_>, request: &UnifiedRequestV2, automatic: bool) {
+    let Some(cache) = &request.cache else { return };
+    let path = "/cache/mode";
+    match cache.mode {
+        CacheMode::Automatic if automatic => encoder.remark(path, "said by a mark of the whole body"),
+        CacheMode::Automatic => encoder
+            .loss
+            .info(Feature::CacheMode, path, "the client's own marks stand in place of automatic ones"),
+        CacheMode::Explicit => encoder.remark(path, "said by the marks"),
+        CacheMode::Disabled => encoder.remark(path, "nothing is cached without a mark"),
     }
 }
 

@@ -250,8 +250,8 @@ impl Writer {
         })
     }
 
-    /// Usage as it was written, for the same owner, else from the counters.
-    pub(super) fn usage(&mut self, counters: Option<&UnifiedUsage>) -> Json {
+    /// Usage as it was written, for the same owner, else from the counters and the class of service.
+    pub(super) fn usage(&mut self, counters: Option<&UnifiedUsage>, tier: Option<&str>) -> Json {
         let own = self
             .context
             .private
@@ -260,6 +260,18 @@ impl Writer {
             .and_then(|bytes| kept::to_json(&bytes));
         own.unwrap_or_else(|| {
             let (usage, unknown) = usage::encode(counters);
+            let usage = match tier.map(usage::service_tier) {
+                Some(Some(word)) => kept::put(&usage, "/service_tier", &json(word)),
+                Some(None) => {
+                    self.loss.info(
+                        Feature::GenerationServiceTier,
+                        "/model/serviceTier",
+                        "the wire has no word for this class of service",
+                    );
+                    usage
+                }
+                None => usage,
+            };
             if unknown {
                 self.loss.info(
                     Feature::ResponseUsage,
@@ -341,7 +353,21 @@ impl Writer {
                     self.loss.info(Feature::PartLogprobs, path, "the wire has no token probabilities");
                 }
                 let own = kept::json_of(references, kept::CITATIONS, &self.context).and_then(|list| list.decode::<Vec<Json>>().ok());
-                let citations = own.unwrap_or_else(|| inner.annotations.iter().flatten().filter_map(|a| self.citation(a)).collect());
+                let citations = if let Some(own) = own {
+                    if inner.annotations.is_some() {
+                        self.loss.remark(
+                            Feature::WireSpelling,
+                            format!("{path}/annotations"),
+                            "units of spans are said by the kind of location",
+                        );
+                    }
+                    own
+                } else {
+                    let annotations = inner.annotations.iter().flatten().enumerate();
+                    annotations
+                        .filter_map(|(n, a)| self.citation(a, &format!("{path}/annotations/{n}")))
+                        .collect()
+                };
                 OutKind::Text {
                     text: inner.text.clone(),
                     citations,
@@ -408,10 +434,17 @@ impl Writer {
     }
 
     /// A citation from the record. An index that only the provider can make is replaced by a marked one, which never goes back.
-    pub(super) fn citation(&mut self, annotation: &UnifiedTextAnnotation) -> Option<Json> {
+    pub(super) fn citation(&mut self, annotation: &UnifiedTextAnnotation, path: &str) -> Option<Json> {
         if let UnifiedTextAnnotation::Citation(citation) = annotation
             && let (SourceType::Web, Some(url)) = (&citation.source.r#type, &citation.source.uri)
         {
+            if citation.spans.is_some() {
+                self.loss.info(
+                    Feature::CitationSpan,
+                    format!("{path}/spans"),
+                    "a web citation of the wire stands on its whole text block",
+                );
+            }
             return Some(typed(
                 "web_search_result_location",
                 [
@@ -425,7 +458,7 @@ impl Writer {
         if !self.native {
             self.loss.warning(
                 Feature::Citation,
-                "/output",
+                path,
                 "the wire cites web addresses and documents of its own requests only",
             );
         }
@@ -438,7 +471,11 @@ impl Writer {
             self.loss
                 .info(Feature::ToolCallId, path, "the call ID is replaced by one of the target's alphabet");
         }
-        let name = encode_tools::wire_name(&call.name);
+        let name = encode_tools::wire_name(&call.name, &self.context.capabilities);
+        if name != call.name {
+            self.loss
+                .warning(Feature::ToolName, path, "the target's alphabet for tool names is smaller");
+        }
         let caller = call.caller.as_ref().map(|caller| {
             if caller.call_id.is_none() {
                 typed("direct", [])
@@ -494,8 +531,15 @@ impl OutBlock {
 
 /// The stop word of a status: the provider's own, else the nearest.
 pub(super) fn stop_reason(status: &UnifiedResponseStatus, native: bool, loss: &mut LossCollector) -> Json {
-    if let Some(word) = status.original_reason.as_ref().filter(|_| native) {
-        return json(word);
+    if let Some(word) = &status.original_reason {
+        if native {
+            return json(word);
+        }
+        loss.remark(
+            Feature::ResponseFinishReason,
+            "/status/originalReason",
+            "said by the word of this wire",
+        );
     }
     let (word, exact) = match status.finish_reason {
         Some(UnifiedFinishReason::Stop) if status.stop_sequence.is_some() => ("stop_sequence", true),
@@ -508,7 +552,16 @@ pub(super) fn stop_reason(status: &UnifiedResponseStatus, native: bool, loss: &m
         Some(UnifiedFinishReason::ContentFilter) => ("refusal", false),
         Some(UnifiedFinishReason::MalformedToolCall | UnifiedFinishReason::RequiresAction) => ("tool_use", false),
         Some(UnifiedFinishReason::Incomplete | UnifiedFinishReason::Interrupted) => ("max_tokens", false),
-        Some(UnifiedFinishReason::Cancelled | UnifiedFinishReason::Failed | UnifiedFinishReason::Unknown) | None => return Json::null(),
+        Some(UnifiedFinishReason::Cancelled | UnifiedFinishReason::Failed | UnifiedFinishReason::Unknown) => {
+            let how = "the wire has no such word; none is sent";
+            if native {
+                loss.remark(Feature::ResponseFinishReason, "/status/finishReason", how);
+            } else {
+                loss.warning(Feature::ResponseFinishReason, "/status/finishReason", how);
+            }
+            return Json::null();
+        }
+        None => return Json::null(),
     };
     if !exact {
         loss.warning(
@@ -532,6 +585,33 @@ pub(super) fn stop_details(status: &UnifiedResponseStatus) -> Option<Json> {
     ))
 }
 
+/// An error body says that the answer failed; what else the result holds has no place in it.
+fn told_by_error(loss: &mut LossCollector, result: &UnifiedResultV2) {
+    loss.remark(
+        Feature::ResponseFinishReason,
+        "/status",
+        "an error body says that the answer failed",
+    );
+    loss.remark(Feature::WireSpelling, "/error", "said by the error type of the wire");
+    if result.model.service_tier.is_some() {
+        loss.info(
+            Feature::GenerationServiceTier,
+            "/model/serviceTier",
+            "an error body tells of the error only",
+        );
+    }
+    if result.usage.is_some() {
+        loss.info(Feature::ResponseUsage, "/usage", "an error body tells of the error only");
+    }
+    for n in 0..result.output.len() {
+        loss.warning(
+            Feature::ConversationItem,
+            format!("/output/{n}"),
+            "an error body tells of the error only",
+        );
+    }
+}
+
 /// Writes a response body; a failed result becomes an error body.
 pub(super) fn encode(result: &UnifiedResultV2, context: &EncodeContext) -> Encoded {
     let mut writer = Writer::new(context.clone());
@@ -544,6 +624,7 @@ pub(super) fn encode(result: &UnifiedResultV2, context: &EncodeContext) -> Encod
             .private
             .root_payload(kept::ERROR_BODY)
             .and_then(|bytes| kept::to_json(&bytes));
+        told_by_error(&mut writer.loss, result);
         return Encoded {
             body: own.map_or_else(|| super::errors::encode(error).body, |body| body.as_str().to_owned()),
             loss: writer.loss.finish(),
@@ -576,7 +657,10 @@ pub(super) fn encode(result: &UnifiedResultV2, context: &EncodeContext) -> Encod
         ),
     ];
     members.extend(stop_details(&result.status).map(|details| ("stop_details".to_owned(), details)));
-    members.push(("usage".into(), writer.usage(result.usage.as_ref())));
+    members.push((
+        "usage".into(),
+        writer.usage(result.usage.as_ref(), result.model.service_tier.as_deref()),
+    ));
     let body = put_all(object(members), &writer.root().0);
     Encoded {
         body: body.as_str().to_owned(),

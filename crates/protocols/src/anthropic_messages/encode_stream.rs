@@ -23,6 +23,8 @@ pub(super) struct Encoder {
     model: String,
     native: bool,
     usage: Option<UnifiedUsage>,
+    /// Class of service that the answer reports.
+    tier: Option<String>,
     error: Option<UnifiedError>,
     /// Items whose content comes in pieces.
     items: Vec<UnifiedItem>,
@@ -54,6 +56,7 @@ impl Encoder {
             model,
             native: false,
             usage: None,
+            tier: None,
             error: None,
             items: Vec::new(),
         }
@@ -276,7 +279,7 @@ impl Encoder {
         ];
         ending.extend(encode_response::stop_details(&done.status).map(|details| ("stop_details".to_owned(), details)));
         let ending = super::kept::put_all(object(ending), &std::mem::take(&mut delta));
-        let usage = self.writer.usage(self.usage.as_ref());
+        let usage = self.writer.usage(self.usage.as_ref(), self.tier.as_deref());
         let event = super::kept::put_all(
             object(vec![
                 ("type".into(), json("message_delta")),
@@ -311,8 +314,15 @@ impl StreamEncoder for Encoder {
                 self.native = is_native(Some(&started.profile));
                 self.writer.native = self.native;
                 self.writer.response_id = Some(started.response_id.clone());
+                self.tier.clone_from(&started.model.service_tier);
                 if self.writer.context.target_model.is_none() {
                     self.model.clone_from(&started.model.model);
+                }
+            }
+            EventBody::ResponseMetadata(metadata) => {
+                let model = metadata.model.as_ref().and_then(|model| model.service_tier.as_ref());
+                if let Some(tier) = metadata.service_tier.as_ref().or(model) {
+                    self.tier = Some(tier.clone());
                 }
             }
             EventBody::UsageUpdate(update) => self.usage = Some(update.usage.clone()),
@@ -351,7 +361,7 @@ impl StreamEncoder for Encoder {
                 }
             }
             EventBody::CitationReady(ready) => {
-                let citation = self.writer.citation(&ready.annotation);
+                let citation = self.writer.citation(&ready.annotation, "/output");
                 if let (Some(citation), Some(slot)) = (citation, self.slot(item_id, part_id)) {
                     slot.block.cite(citation);
                 }

@@ -5,6 +5,7 @@ use super::encode_block::{BlockEncoder, typed};
 use super::encode_history::Mark;
 use super::kept::{self, json, object};
 use super::schema;
+use crate::capability::Capabilities;
 use crate::feature::Feature;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -27,12 +28,9 @@ pub(super) struct WireTool {
     pub(super) path: String,
 }
 
-/// Longest tool name of the wire.
-const MAX_NAME: usize = 128;
-
 /// The name as the wire may carry it: itself, else with other characters replaced and a digest that keeps names apart.
-pub(super) fn wire_name(name: &str) -> Cow<'_, str> {
-    crate::tool_name::wire(None, name, MAX_NAME)
+pub(super) fn wire_name<'a>(name: &'a str, capabilities: &Capabilities) -> Cow<'a, str> {
+    crate::tool_name::wire(None, name, capabilities.knobs().max_tool_name_length)
 }
 
 /// All tools that the target can offer.
@@ -42,7 +40,10 @@ pub(super) fn tools(encoder: &mut BlockEncoder<'_>, request: &UnifiedRequestV2) 
     for (n, tool) in request.tools.iter().enumerate() {
         let path = format!("/tools/{n}");
         let Some(json) = tool_json(encoder, tool, &path) else { continue };
-        let name = tool.name.as_deref().map(|name| wire_name(name).into_owned());
+        let name = tool
+            .name
+            .as_deref()
+            .map(|name| wire_name(name, &encoder.context.capabilities).into_owned());
         if name.as_ref().is_some_and(|name| !names.insert(name.clone())) {
             encoder
                 .loss
@@ -64,6 +65,9 @@ pub(super) fn tools(encoder: &mut BlockEncoder<'_>, request: &UnifiedRequestV2) 
             encoder
                 .loss
                 .info(Feature::WireUnmapped, path.clone(), "fields of another owner's wire stay with it");
+        }
+        if tool.allowed_callers.is_some() {
+            encoder.remark(&format!("{path}/allowedCallers"), "said by the words of the wire");
         }
         let mark = tool.cache.as_ref().filter(|c| c.breakpoint).map(|c| Mark(c.ttl));
         found.push(WireTool {
@@ -116,6 +120,7 @@ fn tool_json(encoder: &mut BlockEncoder<'_>, tool: &UnifiedToolDefinition, path:
                 },
             );
             Some(custom(
+                &encoder.context.capabilities,
                 tool,
                 description,
                 Json::from_text(schema.to_owned()).unwrap_or_else(|_| Json::null()),
@@ -127,7 +132,11 @@ fn tool_json(encoder: &mut BlockEncoder<'_>, tool: &UnifiedToolDefinition, path:
 }
 
 fn function(encoder: &mut BlockEncoder<'_>, tool: &UnifiedToolDefinition, path: &str) -> Json {
-    if tool.name.as_deref().is_some_and(|name| wire_name(name) != name) {
+    if tool
+        .name
+        .as_deref()
+        .is_some_and(|name| wire_name(name, &encoder.context.capabilities) != name)
+    {
         encoder.loss.warning(
             Feature::ToolName,
             format!("{path}/name"),
@@ -187,11 +196,17 @@ fn function(encoder: &mut BlockEncoder<'_>, tool: &UnifiedToolDefinition, path: 
         );
         strict = None;
     }
-    custom(tool, description, schema, strict)
+    custom(&encoder.context.capabilities, tool, description, schema, strict)
 }
 
-fn custom(tool: &UnifiedToolDefinition, description: Option<String>, schema: Json, strict: Option<bool>) -> Json {
-    let name = wire_name(tool.name.as_deref().unwrap_or("tool")).into_owned();
+fn custom(
+    capabilities: &Capabilities,
+    tool: &UnifiedToolDefinition,
+    description: Option<String>,
+    schema: Json,
+    strict: Option<bool>,
+) -> Json {
+    let name = wire_name(tool.name.as_deref().unwrap_or("tool"), capabilities).into_owned();
     let mut members = vec![("name".to_owned(), json(&name))];
     let mut add = |key: &str, value: Option<Json>| members.extend(value.map(|v| (key.to_owned(), v)));
     add("description", description.map(|d| json(&d)));
@@ -330,9 +345,20 @@ pub(super) fn historic(encoder: &mut BlockEncoder<'_>, names: BTreeSet<String>) 
 /// The tool choice, the parallel policy included.
 pub(super) fn choice(encoder: &mut BlockEncoder<'_>, request: &UnifiedRequestV2, tools: &[WireTool]) -> Option<Json> {
     let parallel = request.generation.parallel_tools.as_ref();
+    if parallel.is_some() {
+        encoder.remark("/generation/parallelTools", "said by the switch of the tool choice");
+    }
     let disable = parallel.map(|p| ("disable_parallel_tool_use", Some(json(&(p.value == ParallelTools::OneAtATime)))));
     let Some(choice) = &request.tool_choice else {
         if tools.is_empty() {
+            if let Some(parallel) = parallel {
+                encoder.loss.intent(
+                    parallel.requirement,
+                    Feature::GenerationParallelTools,
+                    "/generation/parallelTools",
+                    "there are no tools to call",
+                );
+            }
             return None;
         }
         return disable.map(|disable| typed("auto", [disable]));
@@ -343,7 +369,7 @@ pub(super) fn choice(encoder: &mut BlockEncoder<'_>, request: &UnifiedRequestV2,
         .tool
         .as_ref()
         .and_then(|t| t.name.as_deref())
-        .map(|n| wire_name(n).into_owned());
+        .map(|n| wire_name(n, &encoder.context.capabilities).into_owned());
     let named = |encoder: &mut BlockEncoder<'_>, name: Option<String>| {
         let known = name.filter(|name| tools.iter().any(|t| t.name.as_ref() == Some(name)));
         if known.is_none() {
@@ -360,7 +386,12 @@ pub(super) fn choice(encoder: &mut BlockEncoder<'_>, request: &UnifiedRequestV2,
             None => ("auto", None),
         },
         ToolChoiceKind::Allowed => match (choice.tools.as_deref(), choice.mode) {
-            (Some([one]), Some(AllowedMode::Required)) => match named(encoder, one.name.as_deref().map(|n| wire_name(n).into_owned())) {
+            (Some([one]), Some(AllowedMode::Required)) => match named(
+                encoder,
+                one.name
+                    .as_deref()
+                    .map(|n| wire_name(n, &encoder.context.capabilities).into_owned()),
+            ) {
                 Some(name) => ("tool", Some(name)),
                 None => ("any", None),
             },
@@ -377,6 +408,14 @@ pub(super) fn choice(encoder: &mut BlockEncoder<'_>, request: &UnifiedRequestV2,
     if tools.is_empty() && kind != "none" && kind != "auto" {
         lost(encoder, Feature::ToolChoice, "the target forces tools only where there are some");
         return None;
+    }
+    if let Some(parallel) = parallel.filter(|_| kind == "none") {
+        encoder.loss.intent(
+            parallel.requirement,
+            Feature::GenerationParallelTools,
+            "/generation/parallelTools",
+            "no tool may be called",
+        );
     }
     let disable = disable.filter(|_| kind != "none").unwrap_or(("disable_parallel_tool_use", None));
     Some(typed(kind, [("name", name.map(|n| json(&n))), disable]))

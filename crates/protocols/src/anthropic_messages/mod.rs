@@ -107,8 +107,8 @@ impl Codec for AnthropicMessages {
         errors::encode(error)
     }
 
-    fn wire_tool_name(&self, tool: &UnifiedToolDefinition, _: &Capabilities) -> String {
-        encode_tools::wire_name(tool.name.as_deref().unwrap_or_default()).into_owned()
+    fn wire_tool_name(&self, tool: &UnifiedToolDefinition, capabilities: &Capabilities) -> String {
+        encode_tools::wire_name(tool.name.as_deref().unwrap_or_default(), capabilities).into_owned()
     }
 
     fn wire_call_id<'a>(&self, call_id: &'a str) -> Cow<'a, str> {

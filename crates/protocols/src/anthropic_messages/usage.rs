@@ -54,6 +54,16 @@ pub(super) fn decode(raw: &Json, last: bool) -> UnifiedUsage {
     }
 }
 
+/// The word of the wire for a class of service that an answer reports.
+pub(super) fn service_tier(word: &str) -> Option<&'static str> {
+    match word {
+        "standard" | "default" => Some("standard"),
+        "priority" => Some("priority"),
+        "batch" => Some("batch"),
+        _ => None,
+    }
+}
+
 /// Usage as the wire says it. The type demands input and output: unknown is written as zero, and the second value tells so.
 pub(super) fn encode(usage: Option<&UnifiedUsage>) -> (Json, bool) {
     let none = UnifiedUsageCounters::default();
