@@ -165,7 +165,7 @@ fn items_follow_the_blocks() {
             ("reasoning", a),
             ("message", a),
             ("server-tool-call", a),
-            ("server-tool-result", a),
+            ("search-result", a),
             ("tool-call", a),
             ("message", a),
             ("tool-result", t),

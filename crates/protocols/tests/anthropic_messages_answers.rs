@@ -142,7 +142,7 @@ fn a_stream_folds_to_what_the_response_says() {
             "reasoning",
             "message",
             "server-tool-call",
-            "server-tool-result",
+            "search-result",
             "tool-call"
         ]
     );

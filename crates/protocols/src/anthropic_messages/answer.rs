@@ -1,9 +1,10 @@
 //! An answer under construction: streams and unstreamed responses go through the same steps, so they cannot differ.
 
 use super::decode_block::Whole;
+use super::decode_call::CallKind;
 use super::kept::{self, Keeper, below};
 use super::usage;
-use super::wire::{Ending, Members, Response};
+use super::wire::{Ending, Members, Response, ToolUseBlock};
 use crate::codec::Decoded;
 use crate::context::DecodeContext;
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,6 +46,13 @@ pub(super) enum Open {
         call_id: String,
         given: Option<Json>,
         text: String,
+    },
+    /// A call that is told when its input is whole.
+    Held {
+        block: ToolUseBlock,
+        kind: CallKind,
+        text: String,
+        path: String,
     },
     /// A block that comes whole.
     Whole { raw: Json, path: String },
@@ -253,14 +261,16 @@ impl Answer {
     }
 
     pub(super) fn completed_item(&mut self, id: &UnifiedId, whole: Whole) {
-        let mut item = self.item(id, ItemStatus::Completed, whole.body);
+        self.ended_item(id, ItemStatus::Completed, whole);
+    }
+
+    /// An item that is told whole at its end.
+    pub(super) fn ended_item(&mut self, id: &UnifiedId, status: ItemStatus, whole: Whole) {
+        let mut item = self.item(id, status, whole.body);
         item.base.provider_data = whole.provider_data;
         self.tell(EventDraft::of_item(
             id.clone(),
-            EventBody::ItemCompleted(ItemCompleted {
-                status: ItemStatus::Completed,
-                item: Some(item),
-            }),
+            EventBody::ItemCompleted(ItemCompleted { status, item: Some(item) }),
         ));
     }
 

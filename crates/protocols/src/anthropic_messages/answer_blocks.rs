@@ -1,8 +1,9 @@
 //! Blocks of an answer under construction: how each kind begins, changes and ends.
 
 use super::answer::{Answer, Open, Run};
-use super::decode_block::{CallKind, Whole, message};
-use super::decode_hosted::citation;
+use super::decode_block::{Whole, message};
+use super::decode_call::{CallKind, needs_whole_input, query_of};
+use super::decode_citation::citation;
 use super::kept;
 use super::wire::{Block, BlockDelta, Members, TextBlock, ToolUseBlock};
 use throughline_format::event::{
@@ -48,9 +49,9 @@ impl Answer {
                 self.end_run();
                 Open::Redacted { block, path }
             }
-            Block::ToolUse(block) => self.begin_call(block, CallKind::Client, &path),
-            Block::ServerToolUse(block) => self.begin_call(block, CallKind::Server, &path),
-            Block::McpToolUse(block) => self.begin_call(block, CallKind::Mcp, &path),
+            Block::ToolUse(block) => self.begin_call(block, CallKind::Client, path),
+            Block::ServerToolUse(block) => self.begin_call(block, CallKind::Server, path),
+            Block::McpToolUse(block) => self.begin_call(block, CallKind::Mcp, path),
             other => {
                 self.end_run();
                 Open::Whole {
@@ -158,20 +159,25 @@ impl Answer {
         self.item_delta(item_id, Some(&part_id), ItemDelta::PartStarted(PartStarted { part }));
     }
 
-    fn begin_call(&mut self, block: ToolUseBlock, kind: CallKind, path: &str) -> Open {
+    fn begin_call(&mut self, block: ToolUseBlock, kind: CallKind, path: String) -> Open {
         self.end_run();
+        if kind == CallKind::Client {
+            self.client_calls.insert(block.id.clone());
+        }
+        if needs_whole_input(&block, kind) {
+            let text = String::new();
+            return Open::Held { block, kind, text, path };
+        }
         let item_id = self.next_item();
         let call_id = block.id.clone();
         let given = block
             .input
             .clone()
             .filter(|input| input.decode::<Members>().map_or(true, |m| !m.extra.is_empty()));
-        if kind == CallKind::Client {
-            self.client_calls.insert(call_id.clone());
-        } else {
+        if kind != CallKind::Client {
             self.hosted_calls.insert(call_id.clone(), item_id.clone());
         }
-        let mut whole = self.keeper.call(&item_id, block, kind, path);
+        let mut whole = self.keeper.call(&item_id, block, kind, &path);
         if let UnifiedItemBody::ToolCall(call) | UnifiedItemBody::ServerToolCall(call) = &mut whole.body {
             call.input = None;
             call.raw_arguments = String::new();
@@ -229,6 +235,7 @@ impl Answer {
                     self.tell(draft);
                 }
             }
+            (Open::Held { text, .. }, BlockDelta::InputJson(piece)) => text.push_str(&piece.partial_json),
             (Open::Whole { raw, .. }, BlockDelta::Compaction(members)) => {
                 for (key, value) in members.extra.0 {
                     *raw = kept::put(raw, &format!("/{}", throughline_format::json::escape_pointer_token(&key)), &value);
@@ -319,6 +326,9 @@ impl Answer {
                     text
                 };
                 let input = Json::from_text(raw.clone()).ok();
+                if let Some(called) = self.keeper.called.get_mut(&call_id) {
+                    called.query = input.as_ref().and_then(query_of);
+                }
                 let status = if input.is_some() {
                     ItemStatus::Completed
                 } else {
@@ -328,11 +338,19 @@ impl Answer {
                 self.tell(EventDraft::of_call(item_id.clone(), call_id, ready));
                 self.finish_item(&item_id, status);
             }
+            Open::Held { block, kind, text, path } => self.tell_held(block, kind, &text, &path),
             Open::Whole { raw, path } => {
+                self.close_call_of(&raw);
                 let item_id = self.next_item();
                 let whole = self.keeper.raw(&item_id, &raw, &path);
-                if let UnifiedItemBody::ServerToolResult(result) = &whole.body {
-                    self.answered(&result.call_id.clone(), result.is_error == Some(true));
+                let failed = match &whole.body {
+                    UnifiedItemBody::ServerToolResult(result) => Some((result.call_id.clone(), result.is_error == Some(true))),
+                    UnifiedItemBody::CodeExecutionResult(result) => Some((result.call_id.clone(), result.error.is_some())),
+                    UnifiedItemBody::SearchResult(found) => found.call_id.clone().map(|id| (id, found.error.is_some())),
+                    _ => None,
+                };
+                if let Some((call_id, failed)) = failed {
+                    self.answered(&call_id, failed);
                 }
                 self.completed_item(&item_id, whole);
             }
@@ -344,18 +362,57 @@ impl Answer {
         }
     }
 
-    /// A hosted call has its result: if its block was left open, its arguments end here.
+    /// A call whose input is whole.
+    fn tell_held(&mut self, mut block: ToolUseBlock, kind: CallKind, text: &str, path: &str) {
+        let item_id = self.next_item();
+        let call_id = block.id.clone();
+        let input = if text.is_empty() {
+            Some(block.input.clone().unwrap_or_else(|| kept::object(Vec::new())))
+        } else {
+            Json::from_text(text.to_owned()).ok()
+        };
+        if kind != CallKind::Client {
+            self.hosted_calls.insert(call_id, item_id.clone());
+        }
+        if let Some(input) = input {
+            block.input = Some(input);
+            let whole = self.keeper.call(&item_id, block, kind, path);
+            self.completed_item(&item_id, whole);
+            return;
+        }
+        // Arguments that were cut: no more than a call with what there is of them.
+        block.input = None;
+        let mut whole = self.keeper.tool_call(&item_id, block, kind, path);
+        if let UnifiedItemBody::ToolCall(call) | UnifiedItemBody::ServerToolCall(call) = &mut whole.body {
+            call.input = None;
+            text.clone_into(&mut call.raw_arguments);
+        }
+        self.ended_item(&item_id, ItemStatus::Incomplete, whole);
+    }
+
+    /// A result ends the block of its call, if that was left open.
+    fn close_call_of(&mut self, result: &Json) {
+        let Ok(Some(call_id)) = result.decode::<ResultOf>().map(|of| of.tool_use_id) else {
+            return;
+        };
+        let is_its_block = |open: &Open| match open {
+            Open::Call { call_id: of, .. } => *of == call_id,
+            Open::Held { block, .. } => block.id == call_id,
+            Open::Text { .. } | Open::Thinking { .. } | Open::Whole { .. } | Open::Redacted { .. } => false,
+        };
+        let left_open = self.open.iter().find(|(_, open)| is_its_block(open)).map(|(index, _)| *index);
+        if let Some(index) = left_open {
+            self.warn(
+                "stream.block-left-open",
+                "a call had its result before its block ended; the block ends there",
+            );
+            self.close(index);
+        }
+    }
+
+    /// A hosted call has its result.
     fn answered(&mut self, call_id: &str, failed: bool) {
         if let Some(item_id) = self.hosted_calls.remove(call_id) {
-            let is_its_block = |open: &Open| matches!(open, Open::Call { item_id: of, .. } if *of == item_id);
-            let left_open = self.open.iter().find(|(_, open)| is_its_block(open)).map(|(index, _)| *index);
-            if let Some(index) = left_open {
-                self.warn(
-                    "stream.block-left-open",
-                    "a call had its result before its block ended; the block ends there",
-                );
-                self.close(index);
-            }
             let to = if failed {
                 UnifiedToolLifecycle::OutputError
             } else {
@@ -369,4 +426,10 @@ impl Answer {
             self.tell(EventDraft::of_call(item_id, call_id.to_owned(), EventBody::ToolLifecycle(change)));
         }
     }
+}
+
+/// Whose result a block is.
+#[derive(serde::Deserialize)]
+struct ResultOf {
+    tool_use_id: Option<String>,
 }

@@ -1,20 +1,21 @@
 //! Blocks of the wire as items and parts; requests, responses and streams share this.
 
-use super::decode_hosted::{citation, hosted_type};
+use super::decode_citation::{citation, source_id};
 use super::kept::{self, Keeper, references};
-use super::wire::{Block, CallerBlock, DocumentBlock, ImageBlock, Source, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock};
+use super::wire::{Block, DocumentBlock, ImageBlock, SearchResultBlock, Source, TextBlock, ThinkingBlock};
 use crate::side::SideResource;
 use crate::synthetic::SyntheticSealer;
 use crate::wire::{TextOr, peek_tag};
 use serde::Deserialize;
-use throughline_format::item::{CallerRef, MessageItem, ReasoningItem, ToolCallItem, ToolResultItem};
+use throughline_format::citation::{SourceType, UnifiedSource};
+use throughline_format::item::{MessageItem, ReasoningItem};
 use throughline_format::media::{InlineEncoding, InlineSource, ResourceSource, UnifiedDataSource, UnifiedMediaMetadata, UrlSource};
-use throughline_format::part::{JsonPart, MediaPart, ReasoningForm, ReasoningPart, ReasoningPrivateState, ReasoningState, TextPart};
+use throughline_format::part::{
+    GroundingSourcePart, JsonPart, MediaPart, ReasoningForm, ReasoningPart, ReasoningPrivateState, ReasoningState, TextPart,
+};
 use throughline_format::resource::{Issuer, ResourceType};
-use throughline_format::tool::{Caller, Execution};
 use throughline_format::{
     Json, PartBody, UnifiedContentPart, UnifiedId, UnifiedItemBody, UnifiedProviderDataRef, UnifiedProviderResourceRef,
-    UnifiedToolLifecycle, UnifiedToolType,
 };
 
 /// A decoded block that is an item of its own.
@@ -23,17 +24,6 @@ pub(super) struct Whole {
     pub(super) body: UnifiedItemBody,
     /// References of the item.
     pub(super) provider_data: Option<Vec<UnifiedProviderDataRef>>,
-}
-
-/// Whose tool a call block calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CallKind {
-    /// `tool_use`
-    Client,
-    /// `server_tool_use`
-    Server,
-    /// `mcp_tool_use`
-    Mcp,
 }
 
 impl Keeper {
@@ -110,7 +100,7 @@ impl Keeper {
     }
 
     /// A provider file; its handle is kept apart.
-    fn file(&mut self, part_id: &UnifiedId, file_id: String, path: &str) -> UnifiedDataSource {
+    pub(super) fn file(&mut self, part_id: &UnifiedId, file_id: String, path: &str) -> UnifiedDataSource {
         let kept = self.payload(
             kept::FILE,
             ResourceType::File,
@@ -154,14 +144,57 @@ impl Keeper {
         part
     }
 
+    /// A search result of the client: a source with its texts.
+    fn search_result(&mut self, part_id: &UnifiedId, block: SearchResultBlock, path: &str) -> UnifiedContentPart {
+        let mut fields: Vec<_> = block.extra.into_unmapped().collect();
+        fields.extend(block.citations.map(|switch| ("/citations".to_owned(), kept::json(&switch))));
+        let mut parts = Vec::new();
+        let content = block.content;
+        for (n, inner) in content.iter().flatten().enumerate() {
+            if let Block::Text(text) = inner {
+                let id = part_id.part(parts.len() as u64);
+                let path = format!("{path}/content/{n}");
+                parts.push(self.text(&id, text.clone(), &path));
+            }
+        }
+        let plain = |inner: &Block| matches!(inner, Block::Text(text) if text.cache_control.is_none());
+        if !content.iter().flatten().all(plain) {
+            // A content that is more than plain texts comes back as it was.
+            fields.push(("/content".into(), kept::json(&content)));
+        }
+        let source = UnifiedSource {
+            source_id: source_id(part_id, 0),
+            r#type: SourceType::Search,
+            uri: block.source,
+            title: block.title,
+            resource: None,
+            document_index: None,
+            document_item_id: None,
+            document_part_id: None,
+            license: None,
+            published_at: None,
+        };
+        let found = GroundingSourcePart {
+            source,
+            score: None,
+            excerpt: None,
+            page_age: None,
+            parts: content.map(|_| parts),
+        };
+        let mut part = UnifiedContentPart::new(part_id.clone(), PartBody::GroundingSource(found));
+        part.base.provider_data = references([self.unmapped(part_id, path, fields)]);
+        part
+    }
+
     /// A block that is a part of a message or result; hands back what is an item of its own.
     pub(super) fn part(&mut self, part_id: &UnifiedId, block: Block, path: &str) -> Result<UnifiedContentPart, Block> {
         match block {
             Block::Text(b) => Ok(self.text(part_id, b, path)),
             Block::Image(b) => Ok(self.image(part_id, b, path)),
             Block::Document(b) => Ok(self.document(part_id, b, path)),
+            Block::SearchResult(b) => Ok(self.search_result(part_id, b, path)),
             Block::Unknown(raw) => match peek_tag(raw.as_str(), "type").as_deref() {
-                Some(kind @ ("search_result" | "tool_reference" | "browser_state")) => {
+                Some(kind @ ("tool_reference" | "browser_state")) => {
                     let part = JsonPart {
                         schema_name: Some(format!("{}{kind}", super::JSON_PREFIX)),
                         value: raw,
@@ -245,110 +278,11 @@ impl Keeper {
             provider_data: references([unmapped]),
         }
     }
-
-    /// A call block; `raw` is the argument text as far as it is known.
-    pub(super) fn call(&mut self, item_id: &UnifiedId, block: ToolUseBlock, kind: CallKind, path: &str) -> Whole {
-        let mut fields: Vec<_> = block.extra.into_unmapped().collect();
-        let caller = block.caller.map(|caller| {
-            fields.extend(caller_fields(&caller));
-            if caller.kind == "direct" {
-                CallerRef {
-                    kind: Caller::Model,
-                    call_id: None,
-                }
-            } else {
-                CallerRef {
-                    kind: Caller::Code,
-                    call_id: caller.tool_id,
-                }
-            }
-        });
-        let unmapped = self.unmapped(item_id, path, fields);
-        let raw = block.input.as_ref().map_or("{}", Json::as_str).to_owned();
-        let item = ToolCallItem {
-            call_id: block.id,
-            tool_type: match kind {
-                CallKind::Client => UnifiedToolType::Function,
-                CallKind::Server => hosted_type(&block.name),
-                CallKind::Mcp => UnifiedToolType::Mcp,
-            },
-            name: block.name,
-            namespace: block.toolset_name,
-            server_label: block.server_name,
-            input: Some(block.input.unwrap_or_else(|| kept::object(Vec::new()))),
-            raw_arguments: raw,
-            lifecycle: UnifiedToolLifecycle::ArgumentsReady,
-            caller,
-            execution: if kind == CallKind::Client {
-                Execution::Client
-            } else {
-                Execution::Provider
-            },
-            provider_executed: kind != CallKind::Client,
-            private_linkage: None,
-        };
-        let body = if kind == CallKind::Client {
-            UnifiedItemBody::ToolCall(item)
-        } else {
-            UnifiedItemBody::ServerToolCall(item)
-        };
-        Whole {
-            body,
-            provider_data: references([unmapped]),
-        }
-    }
-
-    /// The result of a client tool. Marks inside its content are moved by the encoder and reported by the caller.
-    pub(super) fn tool_result(&mut self, item_id: &UnifiedId, block: ToolResultBlock, name: Option<String>, path: &str) -> Whole {
-        let unmapped = self.unmapped(item_id, path, block.extra.into_unmapped());
-        let mut output = Vec::new();
-        match block.content {
-            None => {}
-            Some(TextOr::Text(text)) => output.push(UnifiedContentPart::text(item_id.part(0), text)),
-            Some(TextOr::List(blocks)) => {
-                for (n, block) in blocks.into_iter().enumerate() {
-                    let part_id = item_id.part(n as u64);
-                    output.push(self.part(&part_id, block, &format!("{path}/content/{n}")).unwrap_or_else(|other| {
-                        let value = kept::json(&other);
-                        let kind = peek_tag(value.as_str(), "type").unwrap_or_default();
-                        UnifiedContentPart::new(
-                            part_id,
-                            PartBody::Json(JsonPart {
-                                schema_name: Some(format!("{}{kind}", super::JSON_PREFIX)),
-                                value,
-                            }),
-                        )
-                    }));
-                }
-            }
-        }
-        let body = UnifiedItemBody::ToolResult(ToolResultItem {
-            call_id: block.tool_use_id,
-            name,
-            output,
-            is_error: block.is_error,
-            error: None,
-            execution: Execution::Client,
-        });
-        Whole {
-            body,
-            provider_data: references([unmapped]),
-        }
-    }
 }
 
 /// A message of these parts; the role stands in the base.
 pub(super) fn message(parts: Vec<UnifiedContentPart>) -> UnifiedItemBody {
     UnifiedItemBody::Message(MessageItem { parts, placement: None })
-}
-
-/// What `caller` says beyond model or code.
-fn caller_fields(caller: &CallerBlock) -> Vec<(String, Json)> {
-    let mut fields = kept::below("/caller", caller.extra.0.clone());
-    if caller.kind != "direct" && caller.kind != super::DEFAULT_CODE_CALLER {
-        fields.push(("/caller/type".into(), kept::json(&caller.kind)));
-    }
-    fields
 }
 
 #[derive(Deserialize)]

@@ -1,6 +1,8 @@
 //! Requests of the wire as [`UnifiedRequestV2`].
 
-use super::decode_block::{CallKind, Whole};
+use super::decode_block::Whole;
+use super::decode_call::CallKind;
+use super::decode_hosted;
 use super::kept::{self, Keeper, below};
 use super::wire::{Block, CacheControl, Format, Message, OutputConfig, Request, Thinking, ToolChoice};
 use super::{AnthropicMessages, decode_tools};
@@ -8,7 +10,6 @@ use crate::codec::{Codec as _, DecodedRequest};
 use crate::context::DecodeContext;
 use crate::feature::Feature;
 use crate::wire::TextOr;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use throughline_format::cache::{CacheBreakpoint, CacheMode, CacheTtl, UnifiedCacheIntent};
 use throughline_format::intent::{
@@ -33,7 +34,6 @@ pub(super) fn decode(body: &[u8], context: &DecodeContext) -> Result<DecodedRequ
         keeper: Keeper::new(Arc::new(context.clone()), AnthropicMessages.profile(), Issuer::ClientAsserted),
         items: Vec::new(),
         marks: Vec::new(),
-        names: BTreeMap::new(),
     };
     decoder.request(request)
 }
@@ -42,8 +42,6 @@ struct Decoder {
     keeper: Keeper,
     items: Vec<UnifiedItem>,
     marks: Vec<CacheBreakpoint>,
-    /// Tool names by call ID, for results.
-    names: BTreeMap<String, String>,
 }
 
 /// A run of text and media that becomes one message item.
@@ -303,6 +301,7 @@ impl Decoder {
             Block::Text(b) => b.cache_control.take(),
             Block::Image(b) => b.cache_control.take(),
             Block::Document(b) => b.cache_control.take(),
+            Block::SearchResult(b) => b.cache_control.take(),
             Block::ToolUse(b) | Block::ServerToolUse(b) | Block::McpToolUse(b) => b.cache_control.take(),
             Block::ToolResult(b) => b.cache_control.take(),
             Block::Thinking(_) | Block::RedactedThinking(_) | Block::Unknown(_) => None,
@@ -328,19 +327,16 @@ impl Decoder {
         let (role, Whole { mut body, provider_data }) = match block {
             Block::Thinking(b) => (role, self.keeper.thinking(&item_id, b, path)),
             Block::RedactedThinking(b) => (role, self.keeper.redacted(&item_id, b, path)),
-            Block::ToolUse(b) => {
-                self.names.insert(b.id.clone(), b.name.clone());
-                (role, self.keeper.call(&item_id, b, CallKind::Client, path))
-            }
+            Block::ToolUse(b) => (role, self.keeper.call(&item_id, b, CallKind::Client, path)),
             Block::ServerToolUse(b) => (role, self.keeper.call(&item_id, b, CallKind::Server, path)),
             Block::McpToolUse(b) => (role, self.keeper.call(&item_id, b, CallKind::Mcp, path)),
             Block::ToolResult(mut b) => {
                 self.inner_marks(&item_id, &mut b.content, path);
-                let name = self.names.get(&b.tool_use_id).cloned();
-                (Role::Tool, self.keeper.tool_result(&item_id, b, name, path))
+                (Role::Tool, self.keeper.tool_result(&item_id, b, path))
             }
             other => (role, self.keeper.raw(&item_id, &kept::json(&other), path)),
         };
+        decode_hosted::reach(&mut body, &self.items);
         if let (Role::System, UnifiedItemBody::Message(message)) = (role, &mut body) {
             message.placement = Some(Placement::Inline);
         }
@@ -355,6 +351,7 @@ impl Decoder {
                 Block::Text(b) => b.cache_control.take(),
                 Block::Image(b) => b.cache_control.take(),
                 Block::Document(b) => b.cache_control.take(),
+                Block::SearchResult(b) => b.cache_control.take(),
                 _ => None,
             };
             if control.is_some() {

@@ -6,7 +6,7 @@ use crate::feature::Feature;
 use crate::projection::LossCollector;
 use throughline_format::loss::LossSeverity;
 use throughline_format::media::{InlineEncoding, UnifiedDataSource, decode_base64, encode_base64};
-use throughline_format::part::{JsonPart, MediaPart, TextPart};
+use throughline_format::part::{GroundingSourcePart, JsonPart, MediaPart, TextPart};
 use throughline_format::{Json, PartBody, ProtocolFamily, UnifiedContentPart, UnifiedId, UnifiedProtocolProfile, UnifiedProviderDataRef};
 
 /// Media types of inline images.
@@ -113,17 +113,50 @@ impl<'a> BlockEncoder<'a> {
             PartBody::Json(inner) => Some(self.json_part(inner, place)),
             PartBody::Citation(_) => self.refuse(Feature::Citation, place),
             PartBody::GroundingSource(source) => {
+                if let Some(block) = self.search_result(source, place) {
+                    return Some(self.with_unmapped(block, references, place));
+                }
                 self.lost(LossSeverity::Warning, Feature::GroundingSource, place, "sent as text");
-                let lines: Vec<_> = [&source.source.title, &source.source.uri, &source.excerpt]
-                    .into_iter()
-                    .flatten()
-                    .map(String::as_str)
-                    .collect();
-                (!lines.is_empty()).then(|| text(&lines.join("\n")))
+                let said = visible_text(std::slice::from_ref(part));
+                (!said.is_empty()).then(|| text(&said))
             }
             PartBody::ArtifactReference(_) => self.refuse(Feature::PartArtifact, place),
         }?;
         Some(self.with_unmapped(block, references, place))
+    }
+
+    /// A found source with its words, as a search result of the client; the wire takes it from users only.
+    fn search_result(&mut self, found: &GroundingSourcePart, place: Place<'_>) -> Option<Json> {
+        let uri = found.source.uri.as_ref()?;
+        let mut content = Vec::new();
+        for (n, part) in found.parts.iter().flatten().enumerate() {
+            let path = format!("{}/parts/{n}", place.path);
+            if part.as_text().is_some_and(|text| !text.trim().is_empty()) {
+                let place = Place { path: &path, ..place };
+                content.extend(self.part(part, place));
+            }
+        }
+        let excerpt = found.excerpt.as_ref().filter(|text| content.is_empty() && !text.trim().is_empty());
+        content.extend(excerpt.map(|words| text(words)));
+        if content.is_empty() {
+            return None;
+        }
+        if found.score.is_some() || found.page_age.is_some() {
+            self.lost(
+                LossSeverity::Info,
+                Feature::GroundingSource,
+                place,
+                "a search result of the wire has no score and no age",
+            );
+        }
+        Some(typed(
+            "search_result",
+            [
+                ("source", Some(json(uri))),
+                ("title", Some(json(found.source.title.as_ref().unwrap_or(uri)))),
+                ("content", Some(json(&content))),
+            ],
+        ))
     }
 
     fn refuse(&mut self, feature: Feature, place: Place<'_>) -> Option<Json> {
@@ -312,12 +345,15 @@ pub(super) fn visible_text(parts: &[UnifiedContentPart]) -> String {
     for part in parts {
         match &part.body {
             PartBody::Json(inner) => texts.push(inner.value.as_str().to_owned()),
-            PartBody::GroundingSource(found) => texts.extend(
-                [&found.source.title, &found.source.uri, &found.excerpt]
-                    .into_iter()
-                    .flatten()
-                    .cloned(),
-            ),
+            PartBody::GroundingSource(found) => {
+                texts.extend(
+                    [&found.source.title, &found.source.uri, &found.excerpt]
+                        .into_iter()
+                        .flatten()
+                        .cloned(),
+                );
+                texts.extend(found.parts.iter().flatten().filter_map(|part| part.as_text()).map(str::to_owned));
+            }
             _ => texts.extend(part.as_text().map(str::to_owned)),
         }
     }

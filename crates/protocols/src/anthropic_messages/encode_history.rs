@@ -1,6 +1,7 @@
 //! Items as messages of the wire, legal whatever the history holds.
 
 use super::encode_block::{BlockEncoder, Place, is_native, text, typed, visible_text};
+use super::encode_hosted::{self, Hosted};
 use super::kept::{self, json, object};
 use crate::call_id;
 use crate::feature::Feature;
@@ -35,8 +36,10 @@ pub(super) enum Kind {
     Thinking,
     /// Text.
     Text,
-    /// Result of a hosted tool.
-    ServerResult,
+    /// Call of a hosted tool, with what is said in its place when it is torn.
+    ServerCall(String, String),
+    /// Result of a hosted tool, likewise.
+    ServerResult(Option<String>, String),
     /// Anything else.
     Other,
 }
@@ -86,23 +89,9 @@ impl Marks {
     }
 }
 
-/// The hosted calls whose result can be sent back as it was.
-fn replayable(encoder: &BlockEncoder<'_>, items: &[UnifiedItem]) -> (BTreeSet<String>, BTreeSet<String>) {
-    let (mut answered, mut replayed) = (BTreeSet::new(), BTreeSet::new());
-    for item in items {
-        if let UnifiedItemBody::ServerToolResult(result) = &item.body {
-            answered.insert(result.call_id.clone());
-            if kept::payload_of(item.base.provider_data.as_ref(), kept::BLOCK, encoder.context).is_some() {
-                replayed.insert(result.call_id.clone());
-            }
-        }
-    }
-    (answered, replayed)
-}
-
 /// Items as blocks in order, with the instructions left to the caller.
 pub(super) fn atoms(encoder: &mut BlockEncoder<'_>, items: &[UnifiedItem], marks: &Marks) -> Vec<Atom> {
-    let hosted = replayable(encoder, items);
+    let hosted = Hosted::of(encoder, items);
     let mut atoms = Vec::new();
     for (index, item) in items.iter().enumerate() {
         if item.is_instructions() {
@@ -128,14 +117,7 @@ pub(super) fn atoms(encoder: &mut BlockEncoder<'_>, items: &[UnifiedItem], marks
     atoms
 }
 
-fn item_atoms(
-    encoder: &mut BlockEncoder<'_>,
-    item: &UnifiedItem,
-    path: &str,
-    marks: &Marks,
-    hosted: &(BTreeSet<String>, BTreeSet<String>),
-    atoms: &mut Vec<Atom>,
-) {
+fn item_atoms(encoder: &mut BlockEncoder<'_>, item: &UnifiedItem, path: &str, marks: &Marks, hosted: &Hosted, atoms: &mut Vec<Atom>) {
     let place = Place { path, item: &item.id };
     let references = item.base.provider_data.as_ref();
     let side = match item.role {
@@ -160,8 +142,12 @@ fn item_atoms(
         item: item.id.clone(),
     };
     if let Some(block) = kept::json_of(references, kept::BLOCK, encoder.context).filter(Json::is_object) {
-        let server = matches!(item.body, UnifiedItemBody::ServerToolResult(_));
-        atoms.push(atom(side, if server { Kind::ServerResult } else { Kind::Other }, block));
+        let kind = match encode_hosted::result_id(item) {
+            Some(id) => Kind::ServerResult(Some(id.to_owned()), encode_hosted::in_words(item)),
+            None => Kind::Other,
+        };
+        said_by_block(encoder, item, path);
+        atoms.push(atom(side, kind, block));
         return;
     }
     match &item.body {
@@ -201,7 +187,15 @@ fn item_atoms(
                     );
                     continue;
                 }
-                if let Some(json) = encoder.part(part, place) {
+                let block = match &part.body {
+                    PartBody::GroundingSource(_) if side != Side::User => {
+                        encoder.lost(Warning, Feature::GroundingSource, place, "sent as text");
+                        let said = visible_text(std::slice::from_ref(part));
+                        (!said.is_empty()).then(|| text(&said))
+                    }
+                    _ => encoder.part(part, place),
+                };
+                if let Some(json) = block {
                     let kind = if part.as_text().is_some() { Kind::Text } else { Kind::Other };
                     atoms.push(Atom {
                         side,
@@ -240,85 +234,29 @@ fn item_atoms(
             atoms.push(atom);
         }
         UnifiedItemBody::ServerToolCall(call) => {
-            let (answered, replayed) = hosted;
-            let own =
-                is_native(item.base.provenance.profile.as_ref()) && (replayed.contains(&call.call_id) || !answered.contains(&call.call_id));
-            if own && (call.server_label.is_some() || call.call_id.starts_with("srvtoolu_")) {
-                let block = call_block(
-                    encoder,
-                    call,
-                    if call.server_label.is_some() {
-                        "mcp_tool_use"
-                    } else {
-                        "server_tool_use"
-                    },
-                    place,
-                );
-                let block = encoder.with_unmapped(block, references, place);
-                atoms.push(atom(Side::Assistant, Kind::Other, block));
-            } else {
-                encoder.lost(
-                    Warning,
-                    Feature::ToolCallHosted,
-                    place,
-                    "a hosted call of another owner is told as text",
-                );
-                atoms.push(atom(
-                    Side::Assistant,
-                    Kind::Text,
-                    text(&format!("[{} {}]", call.name, call.raw_arguments)),
-                ));
-            }
+            let (kind, block) = encoder.server_call(item, call, place, hosted);
+            atoms.push(atom(Side::Assistant, kind, block));
+        }
+        UnifiedItemBody::CodeExecution(code) => {
+            let (kind, block) = encoder.code(item, code, place, hosted);
+            atoms.push(atom(Side::Assistant, kind, block));
         }
         UnifiedItemBody::ServerToolResult(_)
         | UnifiedItemBody::CodeExecutionResult(_)
         | UnifiedItemBody::SearchResult(_)
-        | UnifiedItemBody::RetrievalResult(_)
-        | UnifiedItemBody::ComputerActionResult(_) => {
-            encoder.lost(
-                Warning,
-                Feature::ToolCallHosted,
-                place,
-                "a hosted result of another owner is told as text",
-            );
-            let mut said = visible_text(item.parts());
-            if let UnifiedItemBody::CodeExecutionResult(result) = &item.body {
-                said = [
-                    result.stdout.as_deref().unwrap_or_default(),
-                    result.stderr.as_deref().unwrap_or_default(),
-                    &said,
-                ]
-                .join("\n");
-            }
-            if !said.trim().is_empty() {
-                atoms.push(atom(Side::Assistant, Kind::Text, text(said.trim())));
-            }
-        }
-        UnifiedItemBody::CodeExecution(code) => {
-            encoder.lost(
-                Warning,
-                Feature::ToolCallHosted,
-                place,
-                "a hosted call of another owner is told as text",
-            );
-            let said = code
-                .code
-                .clone()
-                .or_else(|| code.commands.as_ref().map(|c| c.join("\n")))
-                .unwrap_or_default();
-            if !said.trim().is_empty() {
-                atoms.push(atom(Side::Assistant, Kind::Text, text(&said)));
-            }
+        | UnifiedItemBody::RetrievalResult(_) => {
+            let (kind, block) = encoder.told_result(item, place);
+            atoms.push(atom(Side::Assistant, kind, block));
         }
         UnifiedItemBody::ComputerAction(action) => {
-            encoder.lost(
-                Warning,
-                Feature::ToolCallHosted,
-                place,
-                "a hosted call of another owner is told as text",
-            );
-            let said: Vec<_> = action.actions.iter().map(Json::as_str).collect();
-            atoms.push(atom(Side::Assistant, Kind::Text, text(&format!("[computer {}]", said.join(" ")))));
+            let (kind, block) = encoder.computer(item, action, place);
+            atoms.push(atom(Side::Assistant, kind, block));
+        }
+        UnifiedItemBody::ComputerActionResult(result) => {
+            let (side, kind, block) = encoder.computer_result(item, result, place, hosted);
+            let mut atom = atom(side, kind, block);
+            atom.mark = result.output.iter().find_map(|part| marks.part(item, part));
+            atoms.push(atom);
         }
         UnifiedItemBody::CompactionSummary(summary) => {
             let said = visible_text(&summary.parts);
@@ -335,6 +273,18 @@ fn item_atoms(
         UnifiedItemBody::ProviderSwitch(_) | UnifiedItemBody::Interruption(_) | UnifiedItemBody::Error(_) => {
             encoder.loss.marker(path, &item.id);
         }
+    }
+}
+
+/// What a block that goes back as it was says by its type.
+fn said_by_block(encoder: &mut BlockEncoder<'_>, item: &UnifiedItem, path: &str) {
+    for (n, part) in item.parts().iter().enumerate() {
+        if matches!(&part.body, PartBody::Json(json) if json.schema_name.is_some()) {
+            encoder.remark(&format!("{path}/output/{n}/schemaName"), "said by the type of the block");
+        }
+    }
+    for member in encode_hosted::said_by_type(item) {
+        encoder.remark(&format!("{path}/{member}"), "said by the type of the block");
     }
 }
 
@@ -416,7 +366,7 @@ pub(super) fn call_block(encoder: &mut BlockEncoder<'_>, call: &ToolCallItem, ki
 }
 
 /// The caller as the wire says it.
-fn caller(caller: &CallerRef) -> Json {
+pub(super) fn caller(caller: &CallerRef) -> Json {
     match caller.kind {
         Caller::Model => typed("direct", []),
         _ => typed(super::DEFAULT_CODE_CALLER, [("tool_id", caller.call_id.as_ref().map(json))]),
@@ -459,7 +409,7 @@ fn input_object(encoder: &mut BlockEncoder<'_>, call: &ToolCallItem, place: Plac
 }
 
 /// A result block without its call ID, and its content as blocks.
-fn result_block(
+pub(super) fn result_block(
     encoder: &mut BlockEncoder<'_>,
     output: &[UnifiedContentPart],
     is_error: Option<bool>,

@@ -2,7 +2,7 @@
 
 use super::encode_block::{is_native, text, typed};
 use super::kept::{self, json, object, put_all};
-use super::{encode_tools, usage};
+use super::{encode_hosted, encode_tools, usage};
 use crate::codec::Encoded;
 use crate::context::EncodeContext;
 use crate::feature::Feature;
@@ -301,6 +301,11 @@ impl Writer {
     pub(super) fn item(&mut self, item: &UnifiedItem, path: &str) -> Vec<OutBlock> {
         let references = item.base.provider_data.as_ref();
         if let Some(raw) = kept::json_of(references, kept::BLOCK, &self.context).filter(Json::is_object) {
+            self.schema_names(item, path);
+            for member in encode_hosted::said_by_type(item) {
+                self.loss
+                    .remark(Feature::WireSpelling, format!("{path}/{member}"), "said by the type of the block");
+            }
             return vec![OutBlock {
                 kind: OutKind::Raw(raw),
                 entries: Vec::new(),
@@ -331,15 +336,80 @@ impl Writer {
                     path,
                 )]
             }
-            UnifiedItemBody::ProviderSwitch(_) | UnifiedItemBody::Interruption(_) | UnifiedItemBody::Error(_) => Vec::new(),
-            _ => {
-                self.loss.warning(
-                    Feature::ToolCallHosted,
-                    path,
-                    "the wire has no form for a hosted tool's work of another owner",
-                );
+            UnifiedItemBody::ComputerAction(action) => match encode_hosted::own_action(item, action) {
+                Some(block) => vec![self.whole_call(item, &action.call_id, block, path)],
+                None => self.no_form(path),
+            },
+            UnifiedItemBody::CodeExecution(code) => {
+                match encode_hosted::code_block(code).filter(|_| is_native(item.base.provenance.profile.as_ref())) {
+                    Some(block) => {
+                        self.loss
+                            .remark(Feature::WireSpelling, format!("{path}/language"), "said by the name of the tool");
+                        vec![self.whole_call(item, &code.call_id, block, path)]
+                    }
+                    None => self.no_form(path),
+                }
+            }
+            UnifiedItemBody::CompactionSummary(_) => {
+                let how = "a summary of the history is told to its owner only";
+                self.loss.warning(Feature::ConversationItem, path, how);
                 Vec::new()
             }
+            UnifiedItemBody::ProviderSwitch(_) | UnifiedItemBody::Interruption(_) | UnifiedItemBody::Error(_) => {
+                self.loss.marker(path, &item.id);
+                Vec::new()
+            }
+            UnifiedItemBody::ServerToolCall(_)
+            | UnifiedItemBody::ServerToolResult(_)
+            | UnifiedItemBody::ToolResult(_)
+            | UnifiedItemBody::ComputerActionResult(_)
+            | UnifiedItemBody::CodeExecutionResult(_)
+            | UnifiedItemBody::SearchResult(_)
+            | UnifiedItemBody::RetrievalResult(_)
+            | UnifiedItemBody::ApprovalRequest(_)
+            | UnifiedItemBody::ApprovalResponse(_)
+            | UnifiedItemBody::Artifact(_)
+            | UnifiedItemBody::Reference(_) => self.no_form(path),
+        }
+    }
+
+    /// Names of schemas in a result are said by the types of its blocks.
+    fn schema_names(&mut self, item: &UnifiedItem, path: &str) {
+        for (n, part) in item.parts().iter().enumerate() {
+            if matches!(&part.body, PartBody::Json(json) if json.schema_name.is_some()) {
+                let path = format!("{path}/output/{n}/schemaName");
+                self.loss.remark(Feature::WireSpelling, path, "said by the type of the block");
+            }
+        }
+    }
+
+    /// An item that the wire cannot say.
+    fn no_form(&mut self, path: &str) -> Vec<OutBlock> {
+        self.loss.warning(
+            Feature::ToolCallHosted,
+            path,
+            "the wire has no form for a hosted tool's work of another owner",
+        );
+        Vec::new()
+    }
+
+    /// A call whose input is whole from the begin.
+    fn whole_call(&mut self, item: &UnifiedItem, call_id: &str, block: Json, path: &str) -> OutBlock {
+        let wire_id = crate::call_id::wire(call_id, self.context.capabilities.knobs().max_tool_id_length);
+        if wire_id != call_id {
+            self.loss
+                .info(Feature::ToolCallId, path, "the call ID is replaced by one of the target's alphabet");
+        }
+        let block = kept::put(&block, "/id", &json(&*wire_id));
+        let block = put_all(block, &self.entries(item.base.provider_data.as_ref()));
+        let input = block.decode::<super::wire::ToolUseBlock>().ok().and_then(|block| block.input);
+        OutBlock {
+            kind: OutKind::Call {
+                head: kept::put(&block, "/input", &object(Vec::new())),
+                raw: input.map_or_else(|| "{}".to_owned(), |input| input.as_str().to_owned()),
+            },
+            entries: Vec::new(),
+            drop_empty: false,
         }
     }
 

@@ -158,6 +158,12 @@ impl Encoder {
 
     fn started(&mut self, item: &UnifiedItem) {
         self.items.push(item.clone());
+        // Computer actions and code stand in the item already.
+        if let UnifiedItemBody::ComputerAction(_) | UnifiedItemBody::CodeExecution(_) = &item.body {
+            for block in self.writer.item(item, "/output") {
+                self.add_whole(&item.id, block);
+            }
+        }
         if let UnifiedItemBody::ToolCall(_) | UnifiedItemBody::ServerToolCall(_) = &item.body
             && let Some(mut block) = self.writer.item(item, "").pop()
         {
@@ -233,16 +239,29 @@ impl Encoder {
         for part_id in open {
             self.complete_part(item_id, part_id.as_ref());
         }
-        if !self.items.iter().any(|i| {
-            i.id == *item_id
-                && matches!(
-                    i.body,
-                    UnifiedItemBody::ToolCall(_)
-                        | UnifiedItemBody::ServerToolCall(_)
-                        | UnifiedItemBody::Message(_)
-                        | UnifiedItemBody::Reasoning(_)
-                )
-        }) {
+        let in_pieces = |body: &UnifiedItemBody| match body {
+            UnifiedItemBody::ToolCall(_)
+            | UnifiedItemBody::ServerToolCall(_)
+            | UnifiedItemBody::Message(_)
+            | UnifiedItemBody::Reasoning(_)
+            | UnifiedItemBody::ComputerAction(_)
+            | UnifiedItemBody::CodeExecution(_) => true,
+            UnifiedItemBody::ToolResult(_)
+            | UnifiedItemBody::ApprovalRequest(_)
+            | UnifiedItemBody::ApprovalResponse(_)
+            | UnifiedItemBody::ServerToolResult(_)
+            | UnifiedItemBody::ComputerActionResult(_)
+            | UnifiedItemBody::CodeExecutionResult(_)
+            | UnifiedItemBody::SearchResult(_)
+            | UnifiedItemBody::RetrievalResult(_)
+            | UnifiedItemBody::Artifact(_)
+            | UnifiedItemBody::Reference(_)
+            | UnifiedItemBody::CompactionSummary(_)
+            | UnifiedItemBody::ProviderSwitch(_)
+            | UnifiedItemBody::Interruption(_)
+            | UnifiedItemBody::Error(_) => false,
+        };
+        if !self.items.iter().any(|i| i.id == *item_id && in_pieces(&i.body)) {
             self.writer.loss.warning(
                 Feature::ConversationItem,
                 "/output",

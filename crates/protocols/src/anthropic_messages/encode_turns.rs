@@ -2,6 +2,7 @@
 
 use super::encode_block::{BlockEncoder, Place, text, typed};
 use super::encode_history::{Atom, Kind, Mark, Side, free_id};
+use super::encode_hosted;
 use super::kept::{self, json, object};
 use crate::feature::Feature;
 use std::collections::BTreeSet;
@@ -20,9 +21,11 @@ pub(super) struct Turn {
 
 /// An assistant turn and what the user says to it.
 #[derive(Default)]
-struct Exchange {
-    assistant: Vec<Atom>,
-    user: Vec<Atom>,
+pub(super) struct Exchange {
+    /// Its blocks.
+    pub(super) assistant: Vec<Atom>,
+    /// What the user says to it.
+    pub(super) user: Vec<Atom>,
 }
 
 /// What the result of a call that was never answered says.
@@ -46,10 +49,11 @@ pub(super) fn turns(encoder: &mut BlockEncoder<'_>, atoms: Vec<Atom>) -> Vec<Tur
             }
         }
     }
+    encode_hosted::pair_hosted(encoder, &mut exchanges);
     pair(encoder, &mut exchanges);
     let mut turns = Vec::new();
     for exchange in exchanges {
-        let after_server = exchange.assistant.last().is_some_and(|a| a.kind == Kind::ServerResult);
+        let after_server = exchange.assistant.last().is_some_and(|a| matches!(a.kind, Kind::ServerResult(..)));
         push(&mut turns, Side::Assistant, exchange.assistant);
         user_turns(encoder, &mut turns, exchange.user, after_server);
     }
@@ -339,7 +343,7 @@ pub(super) fn finish_prefill(encoder: &mut BlockEncoder<'_>, turns: &mut Vec<Tur
     if last
         .atoms
         .last()
-        .is_some_and(|a| matches!(a.kind, Kind::ServerResult | Kind::Other))
+        .is_some_and(|a| matches!(a.kind, Kind::ServerCall(..) | Kind::ServerResult(..) | Kind::Other))
     {
         return;
     }

@@ -3,12 +3,14 @@
 //! Numbers of side resources of one subject: 0 signature or handle, 1 unmapped fields, 2 citations or the whole block, 3 fields
 //! of the message that the subject begins.
 
+use super::decode_call::Called;
 use super::wire::Members;
 use crate::context::{DecodeContext, EncodeContext};
 use crate::feature::Feature;
 use crate::projection::LossCollector;
 use crate::side::{self, SideResource};
 use bytes::Bytes;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use throughline_format::json::escape_pointer_token;
 use throughline_format::resource::{Issuer, ResourceType, UnmappedEntry, UnmappedPayload};
@@ -46,6 +48,8 @@ pub(super) struct Keeper {
     pub(super) resources: Vec<SideResource>,
     /// Collected losses.
     pub(super) loss: LossCollector,
+    /// Calls so far, by ID.
+    pub(super) called: BTreeMap<String, Called>,
 }
 
 impl Keeper {
@@ -57,6 +61,7 @@ impl Keeper {
             issuer,
             resources: Vec::new(),
             loss: LossCollector::new(),
+            called: BTreeMap::new(),
         }
     }
 

@@ -157,6 +157,23 @@ wire! {
         content?: TextOr<Block>,
         /// Whether it failed.
         is_error?: bool,
+        /// Toolset of a computer or browser.
+        toolset_name?: String,
+        /// Cache mark.
+        cache_control?: CacheControl,
+    }
+}
+wire! {
+    /// Something that a search of the client's own found.
+    pub struct SearchResultBlock {
+        /// Where it is from.
+        source?: String,
+        /// Title.
+        title?: String,
+        /// Its texts.
+        content?: Vec<Block>,
+        /// Citations wanted.
+        citations?: CitationSwitch,
         /// Cache mark.
         cache_control?: CacheControl,
     }
@@ -170,6 +187,8 @@ wire_union! {
         Image(ImageBlock) = "image",
         /// Document.
         Document(DocumentBlock) = "document",
+        /// Search result of the client.
+        SearchResult(SearchResultBlock) = "search_result",
         /// Reasoning.
         Thinking(ThinkingBlock) = "thinking",
         /// Withheld reasoning.
