@@ -26,6 +26,7 @@ mod recovery;
 mod retention;
 mod scribe;
 mod splice;
+mod summaries;
 mod terminal;
 mod tool_names;
 pub mod turn;

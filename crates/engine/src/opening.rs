@@ -2,14 +2,15 @@
 
 use crate::claims::Claims;
 use crate::engine::Engine;
-use crate::lineage::LINEAGE_VERSION;
 use crate::lineage::find::Found;
+use crate::lineage::{LINEAGE_VERSION, calls};
 use crate::ports::{IdKind, Target};
 use crate::private;
 use crate::scribe::{Scribe, Seat, Written};
-use crate::terminal;
 use crate::turn::Prepared;
+use crate::{summaries, terminal};
 use std::borrow::Cow;
+use std::sync::Arc;
 use throughline_format::conversation::LeasePurpose;
 use throughline_format::event::{OperationChanged, OperationCreated};
 use throughline_format::item::{ItemStatus, ProviderSwitchItem, SwitchReason, UnifiedItemBody, Visibility};
@@ -33,6 +34,8 @@ pub(crate) struct Opening {
     new_branch: Option<UnifiedBranch>,
     expected_head: Option<UnifiedId>,
     head_sequence: u64,
+    /// What a summary in the answer covers, when the request asks for compaction.
+    covered: Option<Arc<[UnifiedItem]>>,
     /// The request's items as the journal keeps them.
     pub(crate) new_items: Vec<UnifiedItem>,
     /// The same as this request's own projection may use them: with references to payloads that are only lent.
@@ -75,6 +78,7 @@ impl Opening {
         for item in &mut new_items {
             private::retain_references(item, &mut |reference| !claims.unknown.contains(&reference.resource_id));
         }
+        let covered = summaries::may_come(&prepared.decoded.unified).then(|| found.path.iter().chain(&new_items).cloned().collect());
         let operation = UnifiedOperation {
             schema_version: SchemaVersion,
             operation_id: prepared.operation_id.clone(),
@@ -115,6 +119,7 @@ impl Opening {
             new_branch,
             expected_head: shared.map(|i| i.id.clone()),
             head_sequence: shared.map_or(0, |i| i.sequence),
+            covered,
             new_items,
             sent_items,
             operation,
@@ -209,6 +214,7 @@ impl Opening {
             // The switch item, when there is one, took the ordinal after the request's items.
             first_item: decoded.unified.conversation.items.len() as u64 + 1,
             next_sequence: self.head_sequence + self.new_items.len() as u64 + 1,
+            covered: self.covered.clone(),
             last_item: self.new_items.last().map(|i| i.id.clone()).or_else(|| self.expected_head.clone()),
         }
     }
@@ -224,7 +230,7 @@ fn new_items(
     branch_id: &UnifiedId,
 ) -> Vec<UnifiedItem> {
     let asked = &prepared.decoded.unified.conversation.items;
-    let new_calls = |i: &&UnifiedItem| matches!(i.body, UnifiedItemBody::ToolCall(_));
+    let new_calls = |i: &&UnifiedItem| calls::is_call(i);
     let added: Vec<&str> = found
         .place
         .new_items
@@ -243,22 +249,28 @@ fn new_items(
             }
             true
         });
-        if let UnifiedItemBody::ToolResult(result) = &mut item.body
-            && !added.contains(&result.call_id.as_str())
-        {
-            result.call_id = original_call(prepared, found, &result.call_id);
+        let result_of = match &mut item.body {
+            UnifiedItemBody::ToolResult(result) => Some(&mut result.call_id),
+            UnifiedItemBody::ComputerActionResult(result) => Some(&mut result.call_id),
+            _ => None,
+        };
+        if let Some(call_id) = result_of.filter(|id| !added.contains(&id.as_str())) {
+            *call_id = original_call(prepared, found, call_id);
         }
         items.push(item);
     }
     let (mut sequence, mut parent) = (found.path.last().map_or(0, |i| i.sequence), found.path.last().map(|i| i.id.clone()));
-    for item in &mut items {
+    let mut seated: Vec<UnifiedItem> = Vec::with_capacity(items.len());
+    for mut item in items {
         sequence += 1;
         item.base.conversation_id = conversation_id.clone();
         item.base.branch_id = branch_id.clone();
         item.base.sequence = sequence;
         item.base.parent_id = parent.replace(item.base.id.clone());
+        summaries::cover(&mut item, || found.path.iter().chain(&seated).cloned().collect());
+        seated.push(item);
     }
-    items
+    seated
 }
 
 /// The journal's ID of the call that a result names: by the call's place in the shared history, else by the ID itself,
@@ -272,7 +284,7 @@ fn original_call(prepared: &Prepared, found: &Found, asked: &str) -> String {
             .path
             .iter()
             .rev()
-            .filter(|i| matches!(i.body, UnifiedItemBody::ToolCall(_)))
+            .filter(|i| calls::is_call(i))
             .filter_map(UnifiedItem::call_id)
     };
     let renamed = stored().find(|call| prepared.turn.codec.wire_call_id(call) == Cow::Borrowed(asked));

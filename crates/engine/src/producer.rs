@@ -5,7 +5,7 @@
 
 use crate::engine::Engine;
 use crate::lineage::chain::Link;
-use crate::lineage::issued;
+use crate::lineage::{calls, issued};
 use crate::live::{CancelRequest, Live};
 use crate::ports::{Target, UpstreamCall, UpstreamReply};
 use crate::private;
@@ -396,7 +396,7 @@ impl Producer {
         let items = self.scribe.fold.items();
         let calls = items
             .iter()
-            .filter(|i| matches!(i.body, UnifiedItemBody::ToolCall(_)))
+            .filter(|i| calls::is_call(i))
             .filter_map(|i| i.call_id().map(|call| (i, call)));
         let mut hashes: BTreeMap<Sha256, &UnifiedItem> = BTreeMap::new();
         for (item, call) in calls {
@@ -471,12 +471,21 @@ async fn cancelled(cancel: &mut watch::Receiver<Option<CancelRequest>>) -> Cance
 pub(crate) fn open_calls(items: &[UnifiedItem]) -> Vec<String> {
     let answered: Vec<&str> = items
         .iter()
-        .filter(|i| matches!(i.body, UnifiedItemBody::ToolResult(_) | UnifiedItemBody::ServerToolResult(_)))
+        .filter(|i| {
+            let hosted = matches!(
+                i.body,
+                UnifiedItemBody::ServerToolResult(_)
+                    | UnifiedItemBody::CodeExecutionResult(_)
+                    | UnifiedItemBody::SearchResult(_)
+                    | UnifiedItemBody::RetrievalResult(_)
+            );
+            hosted || calls::is_result(i)
+        })
         .filter_map(UnifiedItem::call_id)
         .collect();
     items
         .iter()
-        .filter(|i| matches!(i.body, UnifiedItemBody::ToolCall(_) | UnifiedItemBody::ServerToolCall(_)))
+        .filter(|i| matches!(i.body, UnifiedItemBody::ServerToolCall(_) | UnifiedItemBody::CodeExecution(_)) || calls::is_call(i))
         .filter_map(UnifiedItem::call_id)
         .filter(|id| !answered.contains(id))
         .map(str::to_owned)

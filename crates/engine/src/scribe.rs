@@ -3,8 +3,10 @@
 //! Producer and recovery both write through it, so an event looks the same whoever ends the operation.
 
 use crate::engine::{Engine, EngineLimits};
+use crate::summaries;
 use bytes::Bytes;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use throughline_format::json::decode::decode_unscanned;
 use throughline_format::{
     ErrorCategory, EventBody, EventDraft, Fold, Timestamp, UnifiedError, UnifiedEventV2, UnifiedId, UnifiedItem, UnifiedOperation,
@@ -31,16 +33,23 @@ pub(crate) struct Seat {
     pub(crate) first_item: u64,
     pub(crate) next_sequence: u64,
     pub(crate) last_item: Option<UnifiedId>,
+    /// The path before the answer, when a summary may come that covers it.
+    pub(crate) covered: Option<Arc<[UnifiedItem]>>,
 }
 
 impl Seat {
-    /// Gives an item its place in the journal.
-    fn take(&mut self, item: &mut UnifiedItem) {
+    /// Gives an item its place in the journal, after the items of the answer so far.
+    fn take(&mut self, item: &mut UnifiedItem, answer: &[UnifiedItem]) {
         item.base.conversation_id = self.conversation_id.clone();
         item.base.branch_id = self.branch_id.clone();
         item.base.sequence = self.next_sequence;
         self.next_sequence += 1;
         item.base.parent_id = self.last_item.replace(item.base.id.clone());
+        summaries::cover(item, || {
+            let before = self.covered.as_deref().unwrap_or_default();
+            let known = if before.is_empty() { &[] } else { answer };
+            before.iter().chain(known).cloned().collect()
+        });
     }
 }
 
@@ -85,6 +94,7 @@ impl Scribe {
             first_item,
             next_sequence: sequence + fold.items().len() as u64 + 1,
             last_item: fold.items().last().map(|i| i.id.clone()).or_else(|| before.cloned()),
+            covered: None,
         };
         Ok(Self::new(operation.operation_id.clone(), fold, seat, engine.limits))
     }
@@ -113,12 +123,12 @@ impl Scribe {
             return;
         }
         match &mut draft.body {
-            EventBody::ItemStarted(started) => self.seat.take(&mut started.item),
+            EventBody::ItemStarted(started) => self.seat.take(&mut started.item, self.fold.items()),
             EventBody::ItemCompleted(done) => {
                 if let Some(item) = &mut done.item
                     && !self.fold.items().iter().any(|i| i.id == item.id)
                 {
-                    self.seat.take(item);
+                    self.seat.take(item, self.fold.items());
                 }
             }
             EventBody::StreamCompleted(done) => done.item_ids = self.fold.items().iter().map(|i| i.id.clone()).collect(),

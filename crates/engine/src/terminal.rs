@@ -3,6 +3,7 @@
 use crate::engine::Engine;
 use crate::lineage::LINEAGE_VERSION;
 use crate::lineage::atoms::atoms;
+use crate::lineage::calls;
 use crate::lineage::chain::Link;
 use crate::ports::IdKind;
 use crate::producer::open_calls;
@@ -279,7 +280,7 @@ pub(crate) fn evidence(
     else {
         return Vec::new();
     };
-    let calls: Vec<&UnifiedItem> = output.iter().filter(|i| matches!(i.body, UnifiedItemBody::ToolCall(_))).collect();
+    let calls: Vec<&UnifiedItem> = output.iter().filter(|i| calls::is_call(i)).collect();
     let before_calls = calls
         .first()
         .and_then(|call| output.iter().position(|i| i.id == call.id))

@@ -4,7 +4,8 @@
 //! * `["M", role, sha256]` for each medium: of its bytes, or of the text of its address;
 //! * `["T", text]` for all text and refusals of one assistant segment together, all white space removed, a leading
 //!   `<think>…</think>` removed, none when empty;
-//! * `["C", name, arguments]` for each call that the client executes, arguments parsed, whole numbers as integers.
+//! * `["C", name, arguments]` for each call that the client executes, arguments parsed, whole numbers as integers; for actions on
+//!   a computer, the name is that of the environment (`computer` when it has none), and the arguments are the actions.
 //!
 //! A segment of the assistant ends at a user message or a tool result; its T stands before its C's. Borders of messages and
 //! parts do not count. No atom: system, developer, reasoning, tool results, hosted calls, engine items.
@@ -111,7 +112,16 @@ impl Builder {
                     item: index,
                 });
             }
-            UnifiedItemBody::ToolResult(_) => self.end_segment(),
+            UnifiedItemBody::ComputerAction(call) if call.execution == Execution::Client => {
+                let actions: Vec<String> = call.actions.iter().map(|action| arguments(Some(action), "")).collect();
+                let name = quote(call.environment.as_deref().unwrap_or("computer"));
+                self.pending.push(Atom {
+                    kind: AtomKind::Call,
+                    canonical: format!("[\"C\",{name},[{}]]", actions.join(",")),
+                    item: index,
+                });
+            }
+            UnifiedItemBody::ToolResult(_) | UnifiedItemBody::ComputerActionResult(_) => self.end_segment(),
             _ => {}
         }
     }

@@ -29,9 +29,20 @@ impl CallPairs {
     }
 }
 
+/// Whether an item is a call that its client answers with a result: of a tool, or an action on its computer.
+pub(crate) const fn is_call(item: &UnifiedItem) -> bool {
+    matches!(item.body, UnifiedItemBody::ToolCall(_) | UnifiedItemBody::ComputerAction(_))
+}
+
+/// Whether an item is the result of such a call.
+pub(crate) const fn is_result(item: &UnifiedItem) -> bool {
+    matches!(item.body, UnifiedItemBody::ToolResult(_) | UnifiedItemBody::ComputerActionResult(_))
+}
+
 fn calls(items: &[UnifiedItem]) -> Vec<String> {
     let of_client = |item: &UnifiedItem| match &item.body {
         UnifiedItemBody::ToolCall(call) if call.execution == Execution::Client => Some(call.call_id.clone()),
+        UnifiedItemBody::ComputerAction(call) if call.execution == Execution::Client => Some(call.call_id.clone()),
         _ => None,
     };
     items.iter().filter_map(of_client).collect()

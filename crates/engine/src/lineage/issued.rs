@@ -2,10 +2,11 @@
 //!
 //! They are never proof alone: some providers answer with IDs that are not unique, and a client may make up any.
 
+use super::calls;
 use crate::private;
 use std::collections::BTreeSet;
 use throughline_format::resource::Issuer;
-use throughline_format::{Sha256, UnifiedError, UnifiedItem, UnifiedItemBody};
+use throughline_format::{Sha256, UnifiedError, UnifiedItem};
 use throughline_protocols::{Codec, SideResource};
 use throughline_store::{HashPurpose, Vault};
 
@@ -19,7 +20,7 @@ pub(crate) fn echoed(vault: &Vault, items: &[UnifiedItem], resources: &[SideReso
     let calls = items
         .iter()
         .rev()
-        .filter(|i| matches!(i.body, UnifiedItemBody::ToolCall(_)))
+        .filter(|i| calls::is_call(i))
         .filter_map(UnifiedItem::call_id)
         .map(str::as_bytes);
     let states = resources

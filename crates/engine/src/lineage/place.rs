@@ -4,6 +4,7 @@
 //! and not a copy of the question. The first difference, or an answer on the branch that the client did not send, forks.
 
 use super::atoms::{Atom, atoms, part_identity};
+use super::calls::is_result;
 use throughline_format::item::{Placement, Role, UnifiedItemBody, newest_instructions};
 use throughline_format::provenance::ItemOrigin;
 use throughline_format::{UnifiedId, UnifiedItem};
@@ -143,10 +144,6 @@ fn is_beside_history(item: &UnifiedItem) -> bool {
     by_engine && !matches!(item.body, UnifiedItemBody::Message(_) | UnifiedItemBody::ToolResult(_)) || item.is_instructions()
 }
 
-fn is_result(item: &UnifiedItem) -> bool {
-    matches!(item.body, UnifiedItemBody::ToolResult(_))
-}
-
 fn run_of_results(items: &[UnifiedItem], from: usize) -> &[UnifiedItem] {
     let tail = items.get(from..).unwrap_or_default();
     let length = tail.iter().take_while(|item| is_result(item)).count();
@@ -164,6 +161,7 @@ fn same_results(asked: &[UnifiedItem], known: &[UnifiedItem], same_call: &dyn Fn
 
 fn same_item(asked: &UnifiedItem, known: &UnifiedItem) -> bool {
     match (&asked.body, &known.body) {
+        (UnifiedItemBody::CompactionSummary(_), UnifiedItemBody::CompactionSummary(_)) => same_content(asked, known),
         (UnifiedItemBody::Message(a), UnifiedItemBody::Message(k)) => {
             let inline = |p: Option<Placement>| p.is_none_or(|p| p == Placement::Inline);
             asked.role == known.role && inline(a.placement) == inline(k.placement) && same_content(asked, known)
