@@ -7,6 +7,7 @@ use super::usage;
 use super::wire::{Ending, Members, Response, ToolUseBlock};
 use crate::codec::Decoded;
 use crate::context::DecodeContext;
+use crate::feature::Feature;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use throughline_format::event::{
@@ -18,11 +19,22 @@ use throughline_format::resource::{Issuer, ResourceType};
 use throughline_format::result::UnifiedResolvedModel;
 use throughline_format::status::SafetyDetail;
 use throughline_format::{
-    EventBody, EventDraft, Json, UnifiedError, UnifiedFinishReason, UnifiedId, UnifiedItem, UnifiedItemBody, UnifiedResponseStatus,
+    EventBody, EventDraft, Json, Timestamp, UnifiedError, UnifiedFinishReason, UnifiedId, UnifiedItem, UnifiedItemBody,
+    UnifiedResponseStatus,
 };
 
 /// Number of the first side resource of an answer's root, apart from those of the request of the same operation.
 const ROOT: u64 = 16;
+
+/// Number of the first event that is kept.
+const ODD: u64 = 64;
+/// Most events that are kept of one stream.
+const MAX_ODD: u64 = 64;
+
+/// ID of the payload of an event that was not understood.
+pub(super) fn odd_id(operation_id: &UnifiedId, number: u64) -> UnifiedId {
+    operation_id.resource(ODD + number)
+}
 
 /// A block that is open.
 pub(super) enum Open {
@@ -49,7 +61,7 @@ pub(super) enum Open {
     },
     /// A call that is told when its input is whole.
     Held {
-        block: ToolUseBlock,
+        block: Box<ToolUseBlock>,
         kind: CallKind,
         text: String,
         path: String,
@@ -91,6 +103,10 @@ pub(super) struct Answer {
     /// Whether the message has begun.
     pub(super) started: bool,
     pub(super) losses_told: usize,
+    /// Number of events and changes that were not understood.
+    odd: u64,
+    /// Names of unknown members of pieces.
+    piece_fields: BTreeSet<String>,
 }
 
 impl Answer {
@@ -116,6 +132,8 @@ impl Answer {
             message_id: None,
             started: false,
             losses_told: 0,
+            odd: 0,
+            piece_fields: BTreeSet::new(),
         }
     }
 
@@ -287,6 +305,40 @@ impl Answer {
         self.tell(draft);
     }
 
+    /// Something of the stream that is left out, with what it is a feature of and where it stood. A warning and no loss entry:
+    /// the result of a stream and that of the same answer unstreamed are the same.
+    pub(super) fn left_out(&mut self, code: &str, feature: Feature, path: &str, how: &str) {
+        self.warn(code, format!("{} at {path}: {how}", feature.as_str()));
+    }
+
+    /// Something of the stream that this version does not understand: kept for its owner, and told once.
+    pub(super) fn odd(&mut self, code: &str, raw: &Json, what: &str) {
+        let (number, path) = (self.odd, format!("/events/{}", self.odd));
+        self.odd += 1;
+        if number >= MAX_ODD {
+            self.left_out(code, Feature::WireUnmapped, &path, "beyond the bounds of what is kept");
+            return;
+        }
+        let resource_id = odd_id(&self.context().operation_id, number);
+        let payload = raw.as_str().as_bytes().to_vec();
+        let kind = ResourceType::Other("event".into());
+        self.keeper.payload(kept::EVENT, kind, None, resource_id, payload, &path);
+        let how = format!("{what} is kept for the same owner");
+        self.left_out(code, Feature::WireUnmapped, &path, &how);
+    }
+
+    /// Members of a piece that this version does not know: its text goes on without them, which is told once for each.
+    pub(super) fn piece_fields(&mut self, index: u64, extra: &crate::wire::Extra) {
+        for (key, _) in &extra.0 {
+            if key == "type" || self.piece_fields.len() >= MAX_ODD as usize || !self.piece_fields.insert(key.clone()) {
+                continue;
+            }
+            let path = format!("/content/{index}/{}", throughline_format::json::escape_pointer_token(key));
+            let how = "a field of a piece of the stream is left out";
+            self.left_out("stream.unknown-field", Feature::WireUnmapped, &path, how);
+        }
+    }
+
     /// A remark that changes nothing.
     pub(super) fn warn(&mut self, code: &str, text: impl Into<String>) {
         self.out.push(EventBody::Warning(Warning {
@@ -320,7 +372,12 @@ impl Answer {
     pub(super) fn complete(&mut self) {
         // One block may end another one.
         while let Some((&index, _)) = self.open.first_key_value() {
-            self.warn("stream.block-left-open", "the message ended before its block; the block ends there");
+            self.left_out(
+                "stream.block-left-open",
+                Feature::ConversationInterruption,
+                &format!("/content/{index}"),
+                "the message ended before its block; the block ends there",
+            );
             self.close(index);
         }
         self.end_run();
@@ -352,6 +409,8 @@ impl Answer {
             }));
         }
         let mut fields = std::mem::take(&mut self.root);
+        self.container(&mut fields);
+        self.applied_edits(&fields);
         if let Some(details) = &self.ending.stop_details {
             fields.extend(below("/stop_details", details.extra.0.clone()));
         }
@@ -361,6 +420,7 @@ impl Answer {
         }
         self.keeper.fields(None, context.operation_id.resource(ROOT), "", last);
         if !self.usage.is_empty() {
+            self.report_usage();
             let payload = kept::object(std::mem::take(&mut self.usage)).as_str().as_bytes().to_vec();
             self.keeper.payload(
                 kept::USAGE,
@@ -385,6 +445,75 @@ impl Answer {
         }
     }
 
+    /// The container that the answer's code ran in: its handle is sealed, and the answer's state refers to it.
+    fn container(&mut self, fields: &mut Vec<(String, Json)>) {
+        let told = fields.iter().rposition(|(key, value)| key == "/container" && value.is_object());
+        let Some((at, mut members)) = told.and_then(|at| Some((at, fields.get(at)?.1.decode::<Members>().ok()?))) else {
+            return;
+        };
+        let Some(handle) = members.extra.take("id").and_then(|id| id.decode::<String>().ok()) else {
+            return;
+        };
+        let expires = members.extra.0.iter().find(|(key, _)| key == "expires_at");
+        let expires_at = expires
+            .and_then(|(_, time)| time.decode::<String>().ok())
+            .and_then(|time| Timestamp::parse(&time).ok());
+        let resource_id = self.context().operation_id.resource(ROOT + 4);
+        let (schema, kind) = (kept::CONTAINER, ResourceType::Container);
+        self.keeper.payload(
+            schema,
+            kind.clone(),
+            None,
+            resource_id.clone(),
+            handle.into_bytes(),
+            "/container/id",
+        );
+        let mut resource = self.keeper.resource_ref(resource_id, kind);
+        resource.expires_at = expires_at;
+        self.out.push(EventBody::ResponseMetadata(ResponseMetadata {
+            resources: Some(vec![resource]),
+            ..ResponseMetadata::default()
+        }));
+        // What the reference does not say comes back beside the handle.
+        fields.retain(|(key, _)| key != "/container");
+        fields.splice(at.min(fields.len())..at.min(fields.len()), below("/container", members.extra.0));
+    }
+
+    /// What the provider cleared from its context before it answered.
+    fn applied_edits(&mut self, fields: &[(String, Json)]) {
+        let told = fields.iter().rev().find(|(key, _)| key == "/context_management");
+        let edits = told.and_then(|(_, value)| value.decode::<AppliedEdits>().ok());
+        for edit in edits.into_iter().flat_map(|edits| edits.applied_edits) {
+            let word = edit
+                .extra
+                .0
+                .iter()
+                .find(|(key, _)| key == "type")
+                .and_then(|(_, word)| word.decode::<String>().ok())
+                .unwrap_or_default();
+            let figures: Vec<_> = edit.extra.0.iter().filter(|(key, _)| key != "type").collect();
+            let figures: Vec<_> = figures
+                .into_iter()
+                .map(|(key, value)| format!("{key} {}", value.as_str()))
+                .collect();
+            self.warn(
+                "state.context-edited",
+                format!("the provider edited the context: {word:.60} ({:.200})", figures.join(", ")),
+            );
+        }
+    }
+
+    /// Figures and words of the usage that no counter says.
+    fn report_usage(&mut self) {
+        for key in usage::unsaid(&self.usage) {
+            self.keeper.loss.info(
+                Feature::WireUnmapped,
+                format!("/usage/{key}"),
+                "no Unified word; kept for the same owner",
+            );
+        }
+    }
+
     fn status(&self) -> UnifiedResponseStatus {
         let word = self.ending.stop_reason.clone();
         let reason = match word.as_deref() {
@@ -405,6 +534,11 @@ impl Answer {
         });
         status
     }
+}
+
+#[derive(serde::Deserialize)]
+struct AppliedEdits {
+    applied_edits: Vec<Members>,
 }
 
 /// Sets a member; the last value counts and `null` counts as not told.

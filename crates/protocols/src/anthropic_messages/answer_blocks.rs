@@ -6,6 +6,7 @@ use super::decode_call::{CallKind, needs_whole_input, query_of};
 use super::decode_citation::citation;
 use super::kept;
 use super::wire::{Block, BlockDelta, Members, TextBlock, ToolUseBlock};
+use crate::feature::Feature;
 use throughline_format::event::{
     ArgumentsDelta, ArgumentsReady, CitationReady, FieldDelta, ItemDelta, PartCompleted, PartStarted, SignatureReady, TextDelta,
     ToolLifecycleEvent,
@@ -18,8 +19,10 @@ impl Answer {
     /// A block begins.
     pub(super) fn begin(&mut self, index: u64, block: Block) {
         if self.open.contains_key(&index) {
-            self.warn(
+            self.left_out(
                 "stream.block-reopened",
+                Feature::ConversationInterruption,
+                &format!("/content/{index}"),
                 "a block began while its index was open; the first one ends there",
             );
             self.close(index);
@@ -165,8 +168,12 @@ impl Answer {
             self.client_calls.insert(block.id.clone());
         }
         if needs_whole_input(&block, kind) {
-            let text = String::new();
-            return Open::Held { block, kind, text, path };
+            return Open::Held {
+                block: Box::new(block),
+                kind,
+                text: String::new(),
+                path,
+            };
         }
         let item_id = self.next_item();
         let call_id = block.id.clone();
@@ -195,9 +202,12 @@ impl Answer {
     /// A block changes.
     pub(super) fn change(&mut self, index: u64, delta: BlockDelta) {
         let Some(mut open) = self.open.remove(&index) else {
-            self.warn("stream.unknown-block", "a change of a block that is not open was ignored");
+            self.odd("stream.unknown-block", &kept::json(&delta), "a change of a block that is not open");
             return;
         };
+        if let Some(extra) = extra_of(&delta) {
+            self.piece_fields(index, extra);
+        }
         match (&mut open, delta) {
             (Open::Text { item_id, part_id, .. }, BlockDelta::Text(piece)) => {
                 if !piece.text.is_empty() {
@@ -243,9 +253,13 @@ impl Answer {
             }
             (_, BlockDelta::Unknown(raw)) => {
                 let kind = crate::wire::peek_tag(raw.as_str(), "type").unwrap_or_default();
-                self.warn("stream.unknown-delta", format!("a change of type {kind:.60} was ignored"));
+                self.odd(super::UNKNOWN_DELTA, &raw, &format!("a change of type {kind:.60}"));
             }
-            _ => self.warn("stream.misplaced-delta", "a change that does not fit its block was ignored"),
+            (_, misplaced) => self.odd(
+                "stream.misplaced-delta",
+                &kept::json(&misplaced),
+                "a change that does not fit its block",
+            ),
         }
         self.open.insert(index, open);
     }
@@ -253,7 +267,12 @@ impl Answer {
     /// A block ends.
     pub(super) fn close(&mut self, index: u64) {
         let Some(open) = self.open.remove(&index) else {
-            self.warn("stream.unknown-block", "the end of a block that is not open was ignored");
+            self.left_out(
+                "stream.unknown-end",
+                Feature::WireUnmapped,
+                &format!("/content/{index}"),
+                "the end of a block that is not open",
+            );
             return;
         };
         match open {
@@ -338,7 +357,7 @@ impl Answer {
                 self.tell(EventDraft::of_call(item_id.clone(), call_id, ready));
                 self.finish_item(&item_id, status);
             }
-            Open::Held { block, kind, text, path } => self.tell_held(block, kind, &text, &path),
+            Open::Held { block, kind, text, path } => self.tell_held(*block, kind, &text, &path),
             Open::Whole { raw, path } => {
                 self.close_call_of(&raw);
                 let item_id = self.next_item();
@@ -402,8 +421,10 @@ impl Answer {
         };
         let left_open = self.open.iter().find(|(_, open)| is_its_block(open)).map(|(index, _)| *index);
         if let Some(index) = left_open {
-            self.warn(
+            self.left_out(
                 "stream.block-left-open",
+                Feature::ConversationInterruption,
+                &format!("/content/{index}"),
                 "a call had its result before its block ended; the block ends there",
             );
             self.close(index);
@@ -425,6 +446,18 @@ impl Answer {
             };
             self.tell(EventDraft::of_call(item_id, call_id.to_owned(), EventBody::ToolLifecycle(change)));
         }
+    }
+}
+
+/// Members of a piece that this version does not know; those of a compaction are all its own.
+fn extra_of(delta: &BlockDelta) -> Option<&crate::wire::Extra> {
+    match delta {
+        BlockDelta::Text(piece) => Some(&piece.extra),
+        BlockDelta::InputJson(piece) => Some(&piece.extra),
+        BlockDelta::Thinking(piece) => Some(&piece.extra),
+        BlockDelta::Signature(piece) => Some(&piece.extra),
+        BlockDelta::Citations(piece) => Some(&piece.extra),
+        BlockDelta::Compaction(_) | BlockDelta::Unknown(_) => None,
     }
 }
 

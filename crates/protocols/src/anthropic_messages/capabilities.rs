@@ -68,7 +68,10 @@ const FEATURES: &[(F, Support)] = &[
     (F::GenerationServiceTier, Lossless), // classes without a word are reported by the encoder
     (F::GenerationPrefill, Lossless),
     (F::OutputSchema, Lossless),
-    (F::StatePersist, Lossless), // the wire stores nothing; a wish to store is reported by the encoder
+    (F::StatePersist, Lossless),           // the wire stores nothing; a wish to store is reported by the encoder
+    (F::StateContextManagement, Lossless), // rules without a word are reported by the encoder
+    (F::StateResources, Lossless),
+    (F::ModelFallbacks, Lossless), // those of other protocols are reported by the encoder
     (F::CacheMode, Lossless),
     (F::CacheBreakpoints, Lossless),
     (F::MetadataEndUser, Lossless),

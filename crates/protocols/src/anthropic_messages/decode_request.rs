@@ -19,6 +19,7 @@ use throughline_format::intent::{
 use throughline_format::item::{ItemStatus, MessageItem, Placement, Role, UnifiedItemBase, Visibility};
 use throughline_format::metadata::UnifiedSemanticMetadata;
 use throughline_format::provenance::{ItemOrigin, RequestOrigin};
+use throughline_format::request::UnifiedStateInput;
 use throughline_format::resource::{Issuer, ResourceType};
 use throughline_format::tool::ToolChoiceKind;
 use throughline_format::{
@@ -51,12 +52,22 @@ struct Run {
 }
 
 impl Decoder {
-    fn request(mut self, request: Request) -> Result<DecodedRequest, UnifiedError> {
-        let mut fields: Vec<_> = request
-            .extra
-            .into_unmapped()
-            .map(|(pointer, value)| (pointer.clone(), self.without_credentials(&pointer, value)))
-            .collect();
+    fn request(mut self, mut request: Request) -> Result<DecodedRequest, UnifiedError> {
+        let mut own = |key: &str| request.extra.take(key).filter(|value| value.as_str() != "null");
+        let (rules, now) = (own("context_management"), own("compaction"));
+        let (container, servers) = (own("container"), own("mcp_servers"));
+        let (fallbacks, thread) = (own("fallbacks"), own("thread"));
+        if own("fallback_credit_token").is_some() {
+            self.keeper
+                .loss
+                .warning(Feature::WireUnmapped, "/fallback_credit_token", "a credential is never kept");
+        }
+        let mut fields: Vec<_> = request.extra.into_unmapped().collect();
+        // A request that only fills the cache has no limit that another wire could take.
+        let prewarms = request.max_tokens == Some(0);
+        if prewarms {
+            fields.push(("/max_tokens".into(), kept::json(&0)));
+        }
         if request.stream == Some(false) {
             // Said, and the default all the same: kept so that the body comes back as it was.
             fields.push(("/stream".into(), kept::json(&false)));
@@ -69,7 +80,7 @@ impl Decoder {
             previous = Some(role);
         }
         let mut generation = UnifiedGenerationIntent {
-            max_output_tokens: request.max_tokens.map(UnifiedIntent::preferred),
+            max_output_tokens: request.max_tokens.filter(|_| !prewarms).map(UnifiedIntent::preferred),
             temperature: request.temperature.map(UnifiedIntent::preferred),
             top_p: request.top_p.map(UnifiedIntent::preferred),
             top_k: request.top_k.map(UnifiedIntent::preferred),
@@ -91,7 +102,17 @@ impl Decoder {
         let tool_choice = request
             .tool_choice
             .map(|choice| self.tool_choice(&mut generation, choice, &mut fields));
-        let tools = decode_tools::tools(&mut self.keeper, request.tools.unwrap_or_default())?;
+        let mut tools = decode_tools::tools(&mut self.keeper, request.tools.unwrap_or_default())?;
+        if let Some(servers) = servers {
+            self.keeper.mcp_servers(servers, &mut tools, &mut fields);
+        }
+        let container = container.and_then(|container| self.keeper.container(container, &mut tools, &mut fields));
+        let state = UnifiedStateInput {
+            context_management: self.keeper.context_management(rules, now, &mut fields),
+            resources: container.map(|container| vec![container]),
+            ..UnifiedStateInput::default()
+        };
+        let fallbacks = fallbacks.and_then(|fallbacks| self.keeper.fallbacks(fallbacks, &mut fields));
         let metadata = request.metadata.map(|metadata| {
             fields.extend(below("/metadata", metadata.extra.0));
             UnifiedSemanticMetadata {
@@ -101,6 +122,10 @@ impl Decoder {
         });
         let cache = self.cache(request.cache_control, tools.iter().any(|t| t.cache.is_some()), &mut fields);
         let context = self.keeper.context.clone();
+        let mut conversation = UnifiedConversationInput::complete(std::mem::take(&mut self.items));
+        if let Some(thread) = thread {
+            self.keeper.thread(thread, &mut conversation, &mut fields);
+        }
         let root = context.operation_id.resource(0);
         self.keeper.fields(None, root, "", fields);
         // Bedrock and Vertex have the model in the URL.
@@ -108,8 +133,6 @@ impl Decoder {
             .model
             .or_else(|| context.requested_model.clone())
             .unwrap_or_else(|| super::NO_MODEL.to_owned());
-        let mut conversation = UnifiedConversationInput::complete(self.items);
-        conversation.head_item_id = None;
         Ok(DecodedRequest {
             unified: UnifiedRequestV2 {
                 schema_version: SchemaVersion,
@@ -118,14 +141,14 @@ impl Decoder {
                 model: UnifiedModelIntent {
                     requested: model,
                     model_provider: None,
-                    fallbacks: None,
+                    fallbacks,
                     requirement: None,
                 },
                 generation,
                 tools,
                 tool_choice,
                 cache,
-                state: None,
+                state: (state != UnifiedStateInput::default()).then_some(state),
                 output,
                 metadata: metadata.filter(|m| *m != UnifiedSemanticMetadata::default()),
                 source: UnifiedSourceProvenance {
@@ -141,34 +164,6 @@ impl Decoder {
             loss: self.keeper.loss.finish(),
             stream: request.stream.unwrap_or(false),
         })
-    }
-
-    /// Takes credentials out of fields that are kept: they are never stored.
-    fn without_credentials(&mut self, pointer: &str, value: Json) -> Json {
-        match pointer {
-            "/fallback_credit_token" => {
-                self.keeper
-                    .loss
-                    .warning(Feature::WireUnmapped, pointer, "a credential is never kept");
-                Json::null()
-            }
-            "/mcp_servers" => {
-                let Ok(mut servers) = value.decode::<Vec<super::wire::Members>>() else {
-                    return value;
-                };
-                for (n, server) in servers.iter_mut().enumerate() {
-                    if server.extra.take("authorization_token").is_some() {
-                        self.keeper.loss.warning(
-                            Feature::WireUnmapped,
-                            format!("{pointer}/{n}/authorization_token"),
-                            "a credential is never kept",
-                        );
-                    }
-                }
-                kept::json(&servers)
-            }
-            _ => value,
-        }
     }
 
     fn next_id(&self) -> UnifiedId {

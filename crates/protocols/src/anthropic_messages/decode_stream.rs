@@ -5,10 +5,11 @@ use super::errors;
 use super::wire::Event;
 use crate::codec::{Decoded, StreamDecoder};
 use crate::context::DecodeContext;
+use crate::feature::Feature;
 use crate::sse::{SseEvent, SseParser, is_broken};
 use crate::wire::peek_tag;
 use throughline_format::event::Heartbeat;
-use throughline_format::{ErrorCategory, EventBody, UnifiedError, UnifiedFinishReason};
+use throughline_format::{ErrorCategory, EventBody, Json, UnifiedError, UnifiedFinishReason};
 
 /// The decoder of one stream.
 pub(super) struct Decoder {
@@ -37,8 +38,9 @@ impl Decoder {
             // An event that was cut: the end of the stream tells what became of it.
             Err(_) if torn => {}
             Err(error) if !is_broken(error.code) && !tells_error(event) => {
+                let raw = Json::from_text(event.data.clone()).unwrap_or_else(|_| Json::null());
                 self.answer
-                    .warn("stream.unreadable-event", "an event of another shape than its type has was ignored");
+                    .odd("stream.unreadable-event", &raw, "an event of another shape than its type has");
             }
             Err(error) => {
                 let error = UnifiedError::new(
@@ -57,8 +59,8 @@ impl Decoder {
             Event::Ping(_) => out.push(EventBody::Heartbeat(Heartbeat {})),
             Event::MessageStart(start) if self.answer.started => {
                 if start.message.id == self.answer.message_id {
-                    self.answer
-                        .warn("stream.message-repeated", "a second begin of the same message was ignored");
+                    let how = "a second begin of the same message is left out";
+                    self.answer.left_out("stream.message-repeated", Feature::WireUnmapped, "/", how);
                 } else {
                     let error = UnifiedError::new(
                         ErrorCategory::Interrupted,
@@ -75,8 +77,7 @@ impl Decoder {
             Event::Error(answer) => self.fail(errors::from_answer(&answer, None), UnifiedFinishReason::Failed),
             Event::Unknown(raw) => {
                 let kind = peek_tag(raw.as_str(), "type").unwrap_or_default();
-                self.answer
-                    .warn("stream.unknown-event", format!("an event of type {kind:.60} was ignored"));
+                self.answer.odd(super::UNKNOWN_EVENT, &raw, &format!("an event of type {kind:.60}"));
             }
             _ if !self.answer.started => {
                 let error = UnifiedError::new(
@@ -86,9 +87,18 @@ impl Decoder {
                 );
                 self.fail(error, UnifiedFinishReason::Failed);
             }
-            Event::BlockStart(start) => self.answer.begin(start.index, start.content_block),
-            Event::BlockDelta(change) => self.answer.change(change.index, change.delta),
-            Event::BlockStop(stop) => self.answer.close(stop.index),
+            Event::BlockStart(start) => {
+                self.answer.piece_fields(start.index, &start.extra);
+                self.answer.begin(start.index, start.content_block);
+            }
+            Event::BlockDelta(change) => {
+                self.answer.piece_fields(change.index, &change.extra);
+                self.answer.change(change.index, change.delta);
+            }
+            Event::BlockStop(stop) => {
+                self.answer.piece_fields(stop.index, &stop.extra);
+                self.answer.close(stop.index);
+            }
             Event::MessageDelta(delta) => {
                 if let Some(ending) = delta.delta {
                     self.answer.end(ending);

@@ -2,7 +2,7 @@
 
 use super::decode_request::ttl;
 use super::kept::{self, Keeper, below};
-use super::wire::{CacheControl, CustomTool, VendorTool};
+use super::wire::{CacheControl, CustomTool, Members, VendorTool};
 use crate::feature::Feature;
 use crate::wire::peek_tag;
 use throughline_format::cache::UnifiedCacheDirective;
@@ -38,6 +38,18 @@ pub(super) const VENDOR_TOOLS: &[(&str, UnifiedToolType, Execution, Portability)
         "tool_search_tool_regex",
         UnifiedToolType::ToolSearch,
         Execution::Provider,
+        Portability::Equivalent,
+    ),
+    (
+        "computer_toolset",
+        UnifiedToolType::ComputerUse,
+        Execution::Client,
+        Portability::Equivalent,
+    ),
+    (
+        "browser_toolset",
+        UnifiedToolType::ComputerUse,
+        Execution::Client,
         Portability::Equivalent,
     ),
     ("mcp_toolset", UnifiedToolType::Mcp, Execution::Provider, Portability::Equivalent),
@@ -90,11 +102,6 @@ fn vendor(keeper: &mut Keeper, tool_id: UnifiedId, wire: VendorTool, path: &str)
         },
         |(_, kind, execution, portability)| (kind.clone(), *execution, *portability),
     );
-    let execution = if stem.ends_with("_toolset") && stem != "mcp_toolset" {
-        Execution::Client
-    } else {
-        execution
-    };
     let mut config = UnifiedHostedToolConfig {
         allowed_domains: wire.allowed_domains,
         blocked_domains: wire.blocked_domains,
@@ -107,6 +114,12 @@ fn vendor(keeper: &mut Keeper, tool_id: UnifiedId, wire: VendorTool, path: &str)
         server_label: wire.mcp_server_name,
         ..UnifiedHostedToolConfig::default()
     };
+    config.environment = stem.strip_suffix("_toolset").filter(|what| *what != "mcp").map(str::to_owned);
+    match stem {
+        "mcp_toolset" => config.allowed_tools = allowed(&fields),
+        "computer_toolset" | "browser_toolset" => config.excluded_actions = excluded(&fields),
+        _ => {}
+    }
     fields.extend(below("/citations", wire.citations.map(|c| c.extra.0).unwrap_or_default()));
     config.user_location = wire.user_location.map(|place| {
         fields.extend(
@@ -132,6 +145,37 @@ fn vendor(keeper: &mut Keeper, tool_id: UnifiedId, wire: VendorTool, path: &str)
     tool.cache = directive(wire.cache_control, &mut fields);
     tool.provider_data = kept::references([keeper.unmapped(&tool_id, path, fields)]);
     tool
+}
+
+/// The tools of an MCP server that are on where all others are off. The switches themselves are kept as they were written.
+fn allowed(fields: &[(String, Json)]) -> Option<Vec<String>> {
+    let of = |pointer: &str| fields.iter().find(|(key, _)| key == pointer).map(|(_, value)| value);
+    let off = of("/default_config")?.decode::<Switch>().ok()?.enabled == Some(false);
+    let members = of("/configs").and_then(|configs| configs.decode::<Members>().ok());
+    off.then(|| switched(members, true))
+}
+
+/// The members of a toolset that are off.
+fn excluded(fields: &[(String, Json)]) -> Option<Vec<String>> {
+    let (_, configs) = fields.iter().find(|(key, _)| key == "/configs")?;
+    let off = switched(configs.decode().ok(), false);
+    (!off.is_empty()).then_some(off)
+}
+
+/// Names whose switch stands so.
+fn switched(configs: Option<Members>, on: bool) -> Vec<String> {
+    let members = configs.map(|configs| configs.extra.0).unwrap_or_default();
+    let stands = |value: &Json| value.decode::<Switch>().is_ok_and(|switch| switch.enabled == Some(on));
+    members
+        .into_iter()
+        .filter(|(_, value)| stands(value))
+        .map(|(name, _)| name)
+        .collect()
+}
+
+#[derive(serde::Deserialize)]
+struct Switch {
+    enabled: Option<bool>,
 }
 
 /// A dated type as stem and date.

@@ -32,6 +32,8 @@ pub(super) struct Parameters<'a, 'b> {
     pub(super) request: &'a UnifiedRequestV2,
     /// Whether the request came over this protocol.
     pub(super) native: bool,
+    /// Whether the request only fills the cache of its own provider.
+    pub(super) prewarms: bool,
     /// What was decided about thinking.
     pub(super) thinking: Option<ThinkingKind>,
 }
@@ -42,17 +44,7 @@ impl Parameters<'_, '_> {
         let request = self.request;
         let generation = &request.generation;
         let mut members = Vec::new();
-        let max_tokens = generation.max_output_tokens.as_ref().map_or_else(
-            || {
-                self.encoder.loss.info(
-                    Feature::GenerationMaxOutputTokens,
-                    "/generation/maxOutputTokens",
-                    "the target demands a limit; the configured default is sent",
-                );
-                self.encoder.context.capabilities.knobs().default_max_output_tokens
-            },
-            |limit| limit.value,
-        );
+        let max_tokens = self.max_tokens();
         members.push(("max_tokens".to_owned(), json(&max_tokens)));
         if self.encoder.context.stream {
             members.push(("stream".into(), json(&true)));
@@ -125,6 +117,30 @@ impl Parameters<'_, '_> {
             }
         }
         members
+    }
+
+    /// The limit that the wire demands. Zero asks for no answer at all, which only its own kept field says.
+    fn max_tokens(&mut self) -> u64 {
+        let path = "/generation/maxOutputTokens";
+        match &self.request.generation.max_output_tokens {
+            Some(limit) if limit.value == 0 => {
+                let reason = "the least limit of an answer is 1";
+                self.encoder
+                    .loss
+                    .intent(limit.requirement, Feature::GenerationMaxOutputTokens, path, reason);
+                1
+            }
+            Some(limit) => limit.value,
+            None if self.prewarms => 0,
+            None => {
+                self.encoder.loss.info(
+                    Feature::GenerationMaxOutputTokens,
+                    path,
+                    "the target demands a limit; the configured default is sent",
+                );
+                self.encoder.context.capabilities.knobs().default_max_output_tokens
+            }
+        }
     }
 
     fn stop_sequences(&mut self) -> Option<Json> {

@@ -61,6 +61,7 @@ pub(super) fn encode(request: &UnifiedRequestV2, context: &EncodeContext) -> Enc
         encoder: &mut encoder,
         request,
         native,
+        prewarms: root.iter().any(|entry| entry.pointer == "/max_tokens"),
         thinking: None,
     };
     let mut members = parameters.write(&turns, choice.as_ref());
@@ -118,6 +119,7 @@ pub(super) fn encode(request: &UnifiedRequestV2, context: &EncodeContext) -> Enc
         let list: Vec<_> = tools.into_iter().map(|tool| encode_turns::marked(tool.json, tool.mark)).collect();
         body.push(("tools".into(), json(&list)));
     }
+    body.append(&mut encoder.state(request, native));
     body.extend(choice.map(|choice| ("tool_choice".to_owned(), choice)));
     if let Some(system) = system_json(system) {
         body.push(("system".into(), system));
@@ -156,9 +158,17 @@ fn with_root(body: Json, root: &[UnmappedEntry]) -> Json {
     };
     // A refinement of something that was left out must not bring it back.
     let present = |pointer: &str| {
-        let refines = ["/thinking/", "/tool_choice/", "/cache_control/"]
-            .iter()
-            .any(|head| pointer.starts_with(head));
+        let refines = [
+            "/thinking/",
+            "/tool_choice/",
+            "/cache_control/",
+            "/container/",
+            "/context_management/",
+            "/fallbacks/",
+            "/thread/",
+        ]
+        .iter()
+        .any(|head| pointer.starts_with(head));
         if pointer == "/stream" || refines {
             refines == has(&body, pointer)
         } else {

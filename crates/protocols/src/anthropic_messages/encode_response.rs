@@ -12,7 +12,7 @@ use crate::synthetic::SyntheticSealer;
 use throughline_format::citation::{SourceType, UnifiedTextAnnotation};
 use throughline_format::item::ToolCallItem;
 use throughline_format::part::{ReasoningPart, ReasoningState};
-use throughline_format::resource::UnmappedEntry;
+use throughline_format::resource::{ResourceType, UnmappedEntry};
 use throughline_format::status::UnifiedResponseStatus;
 use throughline_format::{
     Json, PartBody, ProtocolFamily, UnifiedContentPart, UnifiedFinishReason, UnifiedId, UnifiedItem, UnifiedItemBody,
@@ -272,6 +272,9 @@ impl Writer {
                 }
                 None => usage,
             };
+            for (member, how) in counters.map(usage::unsayable).unwrap_or_default() {
+                self.loss.info(Feature::ResponseUsage, format!("/usage/{member}"), how);
+            }
             if unknown {
                 self.loss.info(
                     Feature::ResponseUsage,
@@ -283,6 +286,24 @@ impl Writer {
         })
     }
 
+    /// Resources of the result's state: the container stands in the message, others have no place.
+    fn state(&mut self, result: &UnifiedResultV2) {
+        for (n, resource) in result.state.iter().flat_map(|state| &state.resources).enumerate() {
+            let path = format!("/state/resources/{n}");
+            let own = self.native && self.context.private.payload(&resource.resource_id).is_some();
+            if own && resource.resource_type == ResourceType::Container {
+                self.loss
+                    .remark(Feature::StateResources, path, "said by the container of the message");
+            } else {
+                self.loss.info(
+                    Feature::StateResources,
+                    path,
+                    "a resource of another owner, of which the wire says nothing",
+                );
+            }
+        }
+    }
+
     /// Kept fields of the whole message.
     pub(super) fn root(&self) -> Root {
         let bytes = self
@@ -290,7 +311,17 @@ impl Writer {
             .private
             .root_payload(&side::unmapped_schema(&super::profile()))
             .filter(|_| self.native);
-        Root(bytes.map(|bytes| kept::entries(&bytes)).unwrap_or_default())
+        let mut entries = bytes.map(|bytes| kept::entries(&bytes)).unwrap_or_default();
+        let handle = self.context.private.root_payload(kept::CONTAINER).filter(|_| self.native);
+        if let Some(handle) = handle.and_then(|bytes| String::from_utf8(bytes.to_vec()).ok()) {
+            let id = UnmappedEntry {
+                pointer: "/container/id".into(),
+                value: json(&handle),
+            };
+            let at = entries.iter().position(|entry| entry.pointer.starts_with("/container/"));
+            entries.insert(at.unwrap_or(entries.len()), id);
+        }
+        Root(entries)
     }
 
     fn entries(&self, references: Option<&Vec<UnifiedProviderDataRef>>) -> Vec<UnmappedEntry> {
@@ -705,6 +736,7 @@ pub(super) fn encode(result: &UnifiedResultV2, context: &EncodeContext) -> Encod
             .loss
             .warning(Feature::ResponseCandidates, "/alternatives", "the wire has one answer");
     }
+    writer.state(result);
     let mut blocks = Vec::new();
     for (n, item) in result.output.iter().enumerate() {
         let made = writer.item(item, &format!("/output/{n}"));

@@ -1,5 +1,6 @@
 //! Committed events as a stream of the wire: one block open at a time, others wait behind it.
 
+use super::answer::odd_id;
 use super::encode_block::is_native;
 use super::encode_response::{self, OutBlock, Writer, stop_reason};
 use super::kept::{json, object};
@@ -26,6 +27,8 @@ pub(super) struct Encoder {
     /// Class of service that the answer reports.
     tier: Option<String>,
     error: Option<UnifiedError>,
+    /// Number of events and changes so far that the decoder did not understand.
+    odd: u64,
     /// Items whose content comes in pieces.
     items: Vec<UnifiedItem>,
 }
@@ -57,6 +60,7 @@ impl Encoder {
             native: false,
             usage: None,
             tier: None,
+            odd: 0,
             error: None,
             items: Vec::new(),
         }
@@ -209,6 +213,28 @@ impl Encoder {
                 }
             }
             ItemDelta::Media(_) | ItemDelta::Output(_) => {}
+        }
+    }
+
+    /// What the decoder did not understand goes on to its owner where it stood, as far as the stream has a place for it.
+    fn odd(&mut self, event: &UnifiedEventV2, code: &str, frames: &mut Vec<WireFrame>) {
+        if !super::KEPT_ODD.contains(&code) {
+            return;
+        }
+        let id = odd_id(&event.operation_id, self.odd);
+        self.odd += 1;
+        let raw = self.writer.context.private.payload(&id).filter(|_| self.native);
+        let Some(raw) = raw.and_then(|bytes| super::kept::to_json(&bytes)).filter(Json::is_object) else {
+            return;
+        };
+        if code == super::UNKNOWN_DELTA && self.slots.front().is_some_and(|slot| slot.open) {
+            frames.push(frame("content_block_delta", vec![("index", json(&self.index)), ("delta", raw)]));
+        } else if code == super::UNKNOWN_EVENT {
+            self.begin(frames);
+            frames.push(WireFrame {
+                event: None,
+                data: one_line(&raw),
+            });
         }
     }
 
@@ -384,6 +410,11 @@ impl StreamEncoder for Encoder {
                 if let (Some(citation), Some(slot)) = (citation, self.slot(item_id, part_id)) {
                     slot.block.cite(citation);
                 }
+            }
+            EventBody::Warning(warning) => {
+                self.pump(&mut frames);
+                self.odd(event, &warning.code, &mut frames);
+                return frames;
             }
             EventBody::OperationFailed(failed) => self.error = Some(failed.error.clone()),
             EventBody::OperationCancelled(_) | EventBody::OperationExpired(_) => {

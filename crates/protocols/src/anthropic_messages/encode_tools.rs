@@ -1,8 +1,10 @@
 //! Tools and tool choice for the wire.
 
+use super::decode_state::SERVER_ONLY;
 use super::decode_tools::VENDOR_TOOLS;
 use super::encode_block::{BlockEncoder, typed};
 use super::encode_history::Mark;
+use super::encode_state;
 use super::kept::{self, json, object};
 use super::schema;
 use crate::capability::Capabilities;
@@ -11,7 +13,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use throughline_format::intent::{ParallelTools, UnifiedRequirement};
 use throughline_format::loss::LossSeverity;
-use throughline_format::tool::{AllowedMode, Caller, Portability, ToolChoiceKind, UnifiedHostedToolConfig};
+use throughline_format::tool::{AllowedMode, ApprovalRule, Caller, Portability, ToolApproval, ToolChoiceKind, UnifiedHostedToolConfig};
 use throughline_format::{Json, UnifiedRequestV2, UnifiedToolDefinition, UnifiedToolType};
 
 /// A tool as the wire takes it, with its cache mark.
@@ -50,7 +52,8 @@ pub(super) fn tools(encoder: &mut BlockEncoder<'_>, request: &UnifiedRequestV2) 
                 .warning(Feature::ToolName, path, "another tool has this name; the second is left out");
             continue;
         }
-        let entries = kept::unmapped_of(tool.provider_data.as_ref(), &encoder.profile, encoder.context);
+        let mut entries = encode_state::all_unmapped(encoder, tool);
+        entries.retain(|entry| !encode_state::is_of_server(entry));
         if entries.is_empty() && tool.portability == Portability::OwnerBound {
             lost(
                 encoder,
@@ -255,17 +258,23 @@ fn vendor(encoder: &mut BlockEncoder<'_>, tool: &UnifiedToolDefinition, kind: &U
     };
     let config = tool.config.clone().unwrap_or_default();
     let stem = match kind {
+        UnifiedToolType::Mcp => return mcp_toolset(encoder, tool, &config, path),
+        // The container has the skills.
+        UnifiedToolType::Skill => return None,
         UnifiedToolType::Other(word) => word.strip_prefix("anthropic-messages:"),
         UnifiedToolType::ToolSearch => Some(if tool.name.as_deref().is_some_and(|n| n.contains("regex")) {
             "tool_search_tool_regex"
         } else {
             "tool_search_tool_bm25"
         }),
+        UnifiedToolType::ComputerUse if tool.name.is_none() => match config.environment.as_deref() {
+            Some("browser") => Some("browser_toolset"),
+            Some("computer") => Some("computer_toolset"),
+            _ => None,
+        },
         known => VENDOR_TOOLS.iter().find(|(_, kind, ..)| kind == known).map(|(stem, ..)| *stem),
     };
-    let native = tool.version.is_some()
-        || matches!(kind, UnifiedToolType::Other(_) | UnifiedToolType::ToolSearch)
-        || kind == &UnifiedToolType::Mcp && config.server_url.is_none();
+    let native = tool.version.is_some() || matches!(kind, UnifiedToolType::Other(_) | UnifiedToolType::ToolSearch);
     let Some(stem) = stem.filter(|_| native || default_version(kind).is_some()) else {
         lost(encoder, tool, feature, path, "the target has no such hosted tool");
         return None;
@@ -277,8 +286,57 @@ fn vendor(encoder: &mut BlockEncoder<'_>, tool: &UnifiedToolDefinition, kind: &U
         Some(version) => format!("{stem}_{version}"),
         None => stem.to_owned(),
     };
+    if stem.ends_with("_toolset") {
+        encoder.remark(&format!("{path}/config/environment"), "said by the type of the tool");
+    }
     let name = tool.name.clone().or_else(|| default_version(kind).map(|_| stem.to_owned()));
     Some(vendor_json(tool, &word, name, &config))
+}
+
+/// The toolset of an MCP server; the server itself stands in a list of its own.
+fn mcp_toolset(encoder: &mut BlockEncoder<'_>, tool: &UnifiedToolDefinition, config: &UnifiedHostedToolConfig, path: &str) -> Option<Json> {
+    let native = encode_state::all_unmapped(encoder, tool).is_empty() && config.server_url.is_none() && config.connector.is_none();
+    if config.server_label.is_none() || (config.server_url.is_none() && !native) {
+        lost(
+            encoder,
+            tool,
+            Feature::ToolHostedMcp,
+            path,
+            "the target takes servers with a name and an address",
+        );
+        return None;
+    }
+    if tool
+        .approval
+        .as_ref()
+        .is_some_and(|rule| *rule != ToolApproval::Rule(ApprovalRule::Never))
+    {
+        let path = format!("{path}/approval");
+        lost(encoder, tool, Feature::ToolApproval, &path, "the target asks nobody for approval");
+    }
+    if config.description.is_some() {
+        encoder.loss.info(
+            Feature::ToolDescription,
+            format!("{path}/config/description"),
+            "the target describes no servers",
+        );
+    }
+    if tool.version.as_deref() == Some(SERVER_ONLY) {
+        encoder.remark(&format!("{path}/version"), "the server stands alone, without a toolset");
+        return None;
+    }
+    let switch = |on: bool| object(vec![("enabled".into(), json(&on))]);
+    let allowed = config.allowed_tools.as_ref();
+    let configs = allowed.map(|names| object(names.iter().map(|name| (name.clone(), switch(true))).collect()));
+    Some(typed(
+        "mcp_toolset",
+        [
+            ("mcp_server_name", config.server_label.as_ref().map(json)),
+            ("default_config", allowed.map(|_| switch(false))),
+            ("configs", configs),
+            ("defer_loading", tool.defer_loading.map(|v| json(&v))),
+        ],
+    ))
 }
 
 fn vendor_json(tool: &UnifiedToolDefinition, word: &str, name: Option<String>, config: &UnifiedHostedToolConfig) -> Json {
@@ -293,6 +351,11 @@ fn vendor_json(tool: &UnifiedToolDefinition, word: &str, name: Option<String>, c
             ],
         )
     });
+    let off = config.excluded_actions.as_ref();
+    let configs = off.map(|names| {
+        let switch = object(vec![("enabled".into(), json(&false))]);
+        object(names.iter().map(|name| (name.clone(), switch.clone())).collect())
+    });
     let blocked = config
         .blocked_domains
         .as_ref()
@@ -301,7 +364,6 @@ fn vendor_json(tool: &UnifiedToolDefinition, word: &str, name: Option<String>, c
         word,
         [
             ("name", name.map(|n| json(&n))),
-            ("mcp_server_name", config.server_label.as_ref().map(json)),
             ("allowed_domains", config.allowed_domains.as_ref().map(json)),
             ("blocked_domains", blocked.map(json)),
             ("max_uses", config.max_uses.map(|v| json(&v))),
@@ -311,6 +373,7 @@ fn vendor_json(tool: &UnifiedToolDefinition, word: &str, name: Option<String>, c
             ("display_width_px", config.display_width.map(|v| json(&v))),
             ("display_height_px", config.display_height.map(|v| json(&v))),
             ("enable_zoom", config.zoom.map(|v| json(&v))),
+            ("configs", configs),
             ("input_examples", tool.input_examples.as_ref().map(json)),
             ("strict", tool.strict.map(|v| json(&v))),
             ("defer_loading", tool.defer_loading.map(|v| json(&v))),

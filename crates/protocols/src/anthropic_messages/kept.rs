@@ -33,6 +33,15 @@ pub(super) const MESSAGE_ID: &str = "anthropic-messages/message-id@1";
 /// Schema of a response's usage, as written.
 pub(super) const USAGE: &str = "anthropic-messages/usage@1";
 
+/// Schema of an event or change of a stream that this version has no type for, as written.
+pub(super) const EVENT: &str = "anthropic-messages/event@1";
+/// Schema of a container's handle.
+pub(super) const CONTAINER: &str = "anthropic-messages/container@1";
+/// Schema of the handle of a skill of the workspace.
+pub(super) const SKILL: &str = "anthropic-messages/skill@1";
+/// Schema of the message that a thread of the provider goes on after.
+pub(super) const THREAD: &str = "anthropic-messages/thread@1";
+
 /// Schema of an error body, as written.
 pub(super) const ERROR_BODY: &str = "anthropic-messages/error-body@1";
 

@@ -22,6 +22,7 @@ mod decode_citation;
 mod decode_hosted;
 mod decode_request;
 mod decode_response;
+mod decode_state;
 mod decode_stream;
 mod decode_tools;
 mod encode_block;
@@ -30,6 +31,7 @@ mod encode_hosted;
 mod encode_parameters;
 mod encode_request;
 mod encode_response;
+mod encode_state;
 mod encode_stream;
 mod encode_tools;
 mod encode_turns;
@@ -52,6 +54,18 @@ use throughline_format::{ProtocolFamily, UnifiedError, UnifiedProtocolProfile, U
 const JSON_PREFIX: &str = "anthropic-messages/";
 /// The dated code execution tool that a caller without a date is written as.
 const DEFAULT_CODE_CALLER: &str = "code_execution_20260120";
+
+/// Codes of warnings that tell of an event or change which is kept, and comes back in a stream for its owner.
+const UNKNOWN_EVENT: &str = "stream.unknown-event";
+const UNKNOWN_DELTA: &str = "stream.unknown-delta";
+/// Codes of warnings that tell of something else which is kept.
+const KEPT_ODD: &[&str] = &[
+    UNKNOWN_EVENT,
+    UNKNOWN_DELTA,
+    "stream.unknown-block",
+    "stream.misplaced-delta",
+    "stream.unreadable-event",
+];
 
 /// Model of a body without one, when the context does not know it either.
 const NO_MODEL: &str = crate::UNSPECIFIED_MODEL;

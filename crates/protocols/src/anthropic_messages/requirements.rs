@@ -27,6 +27,7 @@ pub(crate) const POINTERS: &[RequirementPointer] = &[
     ("/output_config/format", Intents(&[F::OutputSchema])),
     ("/output_format", Intents(&[F::OutputSchema])),
     ("/service_tier", Intents(&[F::GenerationServiceTier])),
+    ("/fallbacks", Intents(&[F::ModelFallbacks])),
     ("/context_management", Intents(&[F::StateContextManagement])),
     ("/tools/*", Tool),
     ("/tool_choice", Intents(&[F::ToolChoice])),

@@ -3,7 +3,7 @@
 use super::kept::{json, object};
 use super::wire::Usage;
 use throughline_format::json::UserMap;
-use throughline_format::usage::UnifiedUsageCounters;
+use throughline_format::usage::{UnifiedUsageCounters, UsageScope, UsageSource};
 use throughline_format::{Json, UnifiedCounter, UnifiedToolType, UnifiedUsage};
 
 /// Usage as the record says it; what it cannot say is in the private copy. A total is derived from the last report only:
@@ -33,11 +33,16 @@ pub(super) fn decode(raw: &Json, last: bool) -> UnifiedUsage {
             [
                 (UnifiedToolType::WebSearch, s.web_search_requests),
                 (UnifiedToolType::WebFetch, s.web_fetch_requests),
+                (UnifiedToolType::CodeExecution, s.code_execution_requests),
+                (UnifiedToolType::ToolSearch, s.tool_search_requests),
             ]
         })
         .filter_map(|(kind, value)| Some((kind.as_str().to_owned(), UnifiedCounter::reported(value?))))
         .collect();
+    let iterations: Option<Vec<Usage>> = wire.iterations.as_ref().and_then(|list| list.decode().ok());
+    let others = iterations.as_deref().and_then(operation);
     UnifiedUsageCounters {
+        others: others.map(|sum| vec![sum]),
         input_total: total.map(UnifiedCounter::derived),
         input_uncached: reported(wire.input_tokens),
         cache_read: reported(read),
@@ -54,6 +59,50 @@ pub(super) fn decode(raw: &Json, last: bool) -> UnifiedUsage {
     }
 }
 
+/// What all iterations of an answer took together, when some of them are no part of the message: compaction, an advisor, another
+/// model. The message's own figures leave them out.
+fn operation(iterations: &[Usage]) -> Option<UnifiedUsageCounters> {
+    let beside = |usage: &Usage| {
+        let kind = usage.extra.0.iter().find(|(key, _)| key == "type");
+        kind.is_some_and(|(_, kind)| kind.as_str() != "\"message\"")
+    };
+    if !iterations.iter().any(beside) {
+        return None;
+    }
+    // A sum is known when every summand is.
+    let sum = |figure: fn(&Usage) -> Option<f64>| {
+        let total: Option<f64> = iterations.iter().map(figure).sum();
+        total.map(|value| UnifiedCounter {
+            value,
+            scope: UsageScope::Operation,
+            source: UsageSource::Derived,
+        })
+    };
+    Some(UnifiedUsageCounters {
+        input_uncached: sum(|usage| usage.input_tokens),
+        cache_read: sum(|usage| usage.cache_read_input_tokens),
+        cache_write: sum(|usage| usage.cache_creation_input_tokens),
+        output_total: sum(|usage| usage.output_tokens),
+        ..UnifiedUsageCounters::default()
+    })
+}
+
+/// Members of a usage that no counter and no other word of the record says.
+pub(super) fn unsaid(usage: &[(String, Json)]) -> Vec<&str> {
+    const SAID: &[&str] = &[
+        "input_tokens",
+        "cache_read_input_tokens",
+        "cache_creation_input_tokens",
+        "cache_creation",
+        "output_tokens",
+        "output_tokens_details",
+        "server_tool_use",
+        "service_tier",
+    ];
+    let members = usage.iter().map(|(key, _)| key.as_str());
+    members.filter(|key| !SAID.contains(key)).collect()
+}
+
 /// The word of the wire for a class of service that an answer reports.
 pub(super) fn service_tier(word: &str) -> Option<&'static str> {
     match word {
@@ -62,6 +111,41 @@ pub(super) fn service_tier(word: &str) -> Option<&'static str> {
         "batch" => Some("batch"),
         _ => None,
     }
+}
+
+/// Counters that the wire has no place for.
+pub(super) fn unsayable(usage: &UnifiedUsage) -> Vec<(String, &'static str)> {
+    let how = "the wire has no such counter";
+    let members = [
+        ("toolPrompt", usage.tool_prompt.is_some()),
+        ("acceptedPrediction", usage.accepted_prediction.is_some()),
+        ("rejectedPrediction", usage.rejected_prediction.is_some()),
+        ("inputByModality", usage.input_by_modality.is_some()),
+        ("outputByModality", usage.output_by_modality.is_some()),
+        ("cacheReadByModality", usage.cache_read_by_modality.is_some()),
+        ("toolPromptByModality", usage.tool_prompt_by_modality.is_some()),
+        ("cost", usage.cost.is_some()),
+        ("others", usage.others.is_some()),
+    ];
+    let mut found: Vec<_> = members
+        .into_iter()
+        .filter(|(_, is)| *is)
+        .map(|(member, _)| (member.to_owned(), how))
+        .collect();
+    let maps = [
+        ("cacheWriteByTtl", usage.cache_write_by_ttl.as_ref(), &["300", "3600"][..]),
+        (
+            "serverToolCalls",
+            usage.server_tool_calls.as_ref(),
+            &["web-search", "web-fetch", "code-execution", "tool-search"],
+        ),
+    ];
+    for (member, map, known) in maps {
+        for (key, _) in map.iter().flat_map(|map| &map.0).filter(|(key, _)| !known.contains(&key.as_str())) {
+            found.push((format!("{member}/{}", throughline_format::json::escape_pointer_token(key)), how));
+        }
+    }
+    found
 }
 
 /// Usage as the wire says it. The type demands input and output: unknown is written as zero, and the second value tells so.
@@ -96,10 +180,14 @@ pub(super) fn encode(usage: Option<&UnifiedUsage>) -> (Json, bool) {
         "server_tool_use",
         usage.server_tool_calls.as_ref().map(|map| {
             let calls = |kind: &UnifiedToolType| map.0.get(kind.as_str()).map_or(0.0, |c| c.value);
-            object(vec![
-                ("web_search_requests".into(), number(calls(&UnifiedToolType::WebSearch))),
+            let told = |kind: &UnifiedToolType| map.0.contains_key(kind.as_str()).then(|| number(calls(kind)));
+            let mut members = vec![
+                ("web_search_requests".to_owned(), number(calls(&UnifiedToolType::WebSearch))),
                 ("web_fetch_requests".into(), number(calls(&UnifiedToolType::WebFetch))),
-            ])
+            ];
+            members.extend(told(&UnifiedToolType::CodeExecution).map(|n| ("code_execution_requests".to_owned(), n)));
+            members.extend(told(&UnifiedToolType::ToolSearch).map(|n| ("tool_search_requests".to_owned(), n)));
+            object(members)
         }),
     );
     (object(members), input.is_none() || output.is_none())

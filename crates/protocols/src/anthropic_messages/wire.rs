@@ -440,6 +440,10 @@ wire! {
         web_search_requests?: f64,
         /// Fetches.
         web_fetch_requests?: f64,
+        /// Runs of code.
+        code_execution_requests?: f64,
+        /// Searches among tools.
+        tool_search_requests?: f64,
     }
 }
 wire! {
@@ -461,6 +465,8 @@ wire! {
         server_tool_use?: ServerToolUsage,
         /// Class of service.
         service_tier?: String,
+        /// Parts of the work, each with figures of its own.
+        iterations?: Json,
     }
 }
 wire! {
