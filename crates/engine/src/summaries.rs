@@ -28,3 +28,50 @@ pub(crate) fn cover(item: &mut UnifiedItem, before: impl FnOnce() -> Vec<Unified
     item.base.role.get_or_insert(Role::Assistant);
     item.body = UnifiedItemBody::Message(MessageItem { parts, placement: None });
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic)]
+mod tests {
+    use super::*;
+    use throughline_format::UnifiedId;
+    use throughline_protocols::{Codec as _, DecodeContext, anthropic_messages::AnthropicMessages};
+
+    /// The items of a request whose last one is a summary, in a journal.
+    fn history() -> Vec<UnifiedItem> {
+        let body = br#"{"model": "m", "max_tokens": 9, "context_management": {"edits": [{"type": "compact_20260112"}]}, "messages": [
+            {"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"},
+            {"role": "assistant", "content": [{"type": "compaction", "content": "so far"}]}]}"#;
+        let decoded = AnthropicMessages.decode_request(body, &DecodeContext::offline()).unwrap();
+        assert!(may_come(&decoded.unified));
+        let mut items = decoded.unified.conversation.items;
+        for item in &mut items {
+            item.base.conversation_id = UnifiedId::parse("cnv_1").unwrap();
+            item.base.branch_id = UnifiedId::parse("brn_1").unwrap();
+        }
+        items
+    }
+
+    #[test]
+    fn a_summary_covers_what_stands_before_it() {
+        let mut items = history();
+        let mut summary = items.pop().unwrap();
+        cover(&mut summary, || items.clone());
+        let UnifiedItemBody::CompactionSummary(told) = &summary.body else {
+            panic!("{:?}", summary.body)
+        };
+        assert_eq!(compaction::verify(told, &items), Ok(()));
+        assert!(!told.replaces && told.covers.count == 3);
+    }
+
+    #[test]
+    fn a_summary_of_nothing_is_a_message() {
+        let mut summary = history().pop().unwrap();
+        cover(&mut summary, Vec::new);
+        assert!(
+            matches!(&summary.body, UnifiedItemBody::Message(message) if message.parts.len() == 1),
+            "{:?}",
+            summary.body
+        );
+        assert_eq!(summary.role, Some(Role::Assistant));
+    }
+}

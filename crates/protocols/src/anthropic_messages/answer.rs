@@ -31,6 +31,9 @@ const ODD: u64 = 64;
 /// Most events that are kept of one stream.
 const MAX_ODD: u64 = 64;
 
+/// Most members of pieces that are named.
+const MAX_FIELDS: usize = 64;
+
 /// ID of the payload of an event that was not understood.
 pub(super) fn odd_id(operation_id: &UnifiedId, number: u64) -> UnifiedId {
     operation_id.resource(ODD + number)
@@ -148,8 +151,9 @@ impl Answer {
         self.keeper.context.clone()
     }
 
-    /// The message begins; content that it brings along is taken whole.
-    pub(super) fn start(&mut self, message: Response) {
+    /// The message begins; content that it brings along is taken whole. `whole` tells that nothing follows, so that its figures are
+    /// the last ones.
+    pub(super) fn start(&mut self, message: Response, whole: bool) {
         self.started = true;
         let context = self.context();
         if let Some(id) = &message.id {
@@ -191,7 +195,7 @@ impl Answer {
             stop_details: message.stop_details,
             extra: crate::wire::Extra::default(),
         });
-        self.usage(message.usage, self.ending.stop_reason.is_some());
+        self.usage(message.usage, whole || self.ending.stop_reason.is_some());
         for (index, block) in message.content.unwrap_or_default().into_iter().enumerate() {
             self.begin(index as u64, block);
             self.close(index as u64);
@@ -330,7 +334,7 @@ impl Answer {
     /// Members of a piece that this version does not know: its text goes on without them, which is told once for each.
     pub(super) fn piece_fields(&mut self, index: u64, extra: &crate::wire::Extra) {
         for (key, _) in &extra.0 {
-            if key == "type" || self.piece_fields.len() >= MAX_ODD as usize || !self.piece_fields.insert(key.clone()) {
+            if key == "type" || self.piece_fields.len() >= MAX_FIELDS || !self.piece_fields.insert(key.clone()) {
                 continue;
             }
             let path = format!("/content/{index}/{}", throughline_format::json::escape_pointer_token(key));

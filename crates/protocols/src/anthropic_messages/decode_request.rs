@@ -112,7 +112,7 @@ impl Decoder {
             resources: container.map(|container| vec![container]),
             ..UnifiedStateInput::default()
         };
-        let fallbacks = fallbacks.and_then(|fallbacks| self.keeper.fallbacks(fallbacks, &mut fields));
+        let fallbacks = fallbacks.and_then(|fallbacks| Keeper::fallbacks(fallbacks, &mut fields));
         let metadata = request.metadata.map(|metadata| {
             fields.extend(below("/metadata", metadata.extra.0));
             UnifiedSemanticMetadata {

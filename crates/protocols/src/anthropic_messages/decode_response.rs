@@ -34,7 +34,7 @@ pub(super) fn decode(body: &[u8], context: &DecodeContext) -> Result<Decoded, Un
     if response.content.is_none() {
         return Err(UnifiedError::new(ErrorCategory::InvalidRequest, "missing-field", "content is required").at("/content"));
     }
-    answer.start(response);
+    answer.start(response, true);
     answer.complete();
     Ok(answer.take())
 }

@@ -231,7 +231,7 @@ impl Keeper {
     }
 
     /// Models that may answer instead.
-    pub(super) fn fallbacks(&mut self, raw: Json, fields: &mut Fields) -> Option<Vec<String>> {
+    pub(super) fn fallbacks(raw: Json, fields: &mut Fields) -> Option<Vec<String>> {
         let Ok(list) = raw.decode::<Vec<Members>>() else {
             fields.push(("/fallbacks".into(), raw));
             return None;

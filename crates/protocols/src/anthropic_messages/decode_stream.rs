@@ -72,7 +72,7 @@ impl Decoder {
             }
             Event::MessageStart(start) => {
                 self.answer.root_fields(start.extra.0);
-                self.answer.start(start.message);
+                self.answer.start(start.message, false);
             }
             Event::Error(answer) => self.fail(errors::from_answer(&answer, None), UnifiedFinishReason::Failed),
             Event::Unknown(raw) => {

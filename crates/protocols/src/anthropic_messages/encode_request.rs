@@ -12,7 +12,7 @@ use crate::feature::Feature;
 use crate::side;
 use std::collections::BTreeSet;
 use throughline_format::cache::CacheMode;
-use throughline_format::item::{Role, newest_instructions};
+use throughline_format::item::newest_instructions;
 use throughline_format::resource::UnmappedEntry;
 use throughline_format::{Json, PartBody, UnifiedItem, UnifiedItemBody, UnifiedRequestV2};
 
@@ -66,8 +66,7 @@ pub(super) fn encode(request: &UnifiedRequestV2, context: &EncodeContext) -> Enc
     };
     let mut members = parameters.write(&turns, choice.as_ref());
     let thinking_on = parameters.thinking == Some(ThinkingKind::Enabled);
-    let refused =
-        thinking_on && !(native && ends_in_prefill(request)) || super::capabilities::refuses_prefill(&model) || !can_prefill(context);
+    let refused = thinking_on || super::capabilities::refuses_prefill(&model) || !can_prefill(context);
     if thinking_dropped(request, thinking_on) {
         encode_turns::drop_thinking(&mut encoder, &mut turns);
     }
@@ -304,13 +303,4 @@ fn can_prefill(context: &EncodeContext) -> bool {
 /// Whether thinking was asked for and is not sent.
 fn thinking_dropped(request: &UnifiedRequestV2, on: bool) -> bool {
     !on && request.generation.reasoning.as_ref().is_some_and(|r| r.budget_tokens.is_some())
-}
-
-/// Whether the history itself ends in words of the assistant, and not only what is left of it.
-fn ends_in_prefill(request: &UnifiedRequestV2) -> bool {
-    let said = |item: &UnifiedItem| match &item.body {
-        UnifiedItemBody::Message(message) => item.role == Some(Role::Assistant) && !message.parts.is_empty(),
-        _ => false,
-    };
-    request.conversation.items.last().is_some_and(said)
 }

@@ -145,15 +145,12 @@ impl BlockEncoder<'_> {
                 now = Some(typed("summarize", []));
                 continue;
             }
-            match context_edit(edit) {
-                Some(made) => {
-                    self.remark(&format!("{path}/kind"), "said by the dated word of the wire");
-                    edits.push(made);
-                }
-                None => {
-                    let reason = "the target has no such rule";
-                    self.loss.intent(wanted.requirement, Feature::StateContextManagement, path, reason);
-                }
+            if let Some(made) = context_edit(edit) {
+                self.remark(&format!("{path}/kind"), "said by the dated word of the wire");
+                edits.push(made);
+            } else {
+                let reason = "the target has no such rule";
+                self.loss.intent(wanted.requirement, Feature::StateContextManagement, path, reason);
             }
         }
         let rules = (!edits.is_empty() || wanted.value.is_empty()).then(|| object(vec![("edits".into(), json(&edits))]));

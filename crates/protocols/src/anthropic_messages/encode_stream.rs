@@ -2,8 +2,9 @@
 
 use super::answer::odd_id;
 use super::encode_block::is_native;
-use super::encode_response::{self, OutBlock, Writer, stop_reason};
+use super::encode_response::{self, Writer, stop_reason};
 use super::kept::{json, object};
+use super::out_block::OutBlock;
 use super::{errors, usage};
 use crate::codec::{StreamEncoder, WireFrame};
 use crate::context::EncodeContext;

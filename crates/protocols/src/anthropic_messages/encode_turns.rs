@@ -313,8 +313,22 @@ fn user_turns(encoder: &mut BlockEncoder<'_>, turns: &mut Vec<Turn>, mut atoms: 
     let trailing = atoms.iter().rev().take_while(|a| a.side == Side::System).count();
     let begin = atoms.len() - trailing;
     let may_stand = encoder.context.capabilities.knobs().mid_conversation_system && (begin > 0 || after_server);
+    let stands = |n: usize| may_stand && n >= begin;
+    let mut lost = Vec::new();
     for (n, atom) in atoms.iter_mut().enumerate() {
-        if atom.side == Side::System && !(may_stand && n >= begin) {
+        if atom.side == Side::System && !stands(n) {
+            if matches!(tag(&atom.json).as_deref(), Some("tool_addition" | "tool_removal")) {
+                // A change of the tools is no word that a user could say.
+                encoder.loss.add_for(
+                    Warning,
+                    Feature::ConversationSystemInline,
+                    atom.path.clone(),
+                    "the target takes no change of tools at this place",
+                    Some(&atom.item),
+                );
+                lost.push(n);
+                continue;
+            }
             let place = Place {
                 path: &atom.path,
                 item: &atom.item,
@@ -329,6 +343,9 @@ fn user_turns(encoder: &mut BlockEncoder<'_>, turns: &mut Vec<Turn>, mut atoms: 
             // The user's neighbouring messages are one, unless fields of their own keep them apart.
             atom.apart.take_if(|fields| fields.as_str() == "{}");
         }
+    }
+    for n in lost.into_iter().rev() {
+        take_out(&mut atoms, n);
     }
     let system = atoms.split_off(atoms.iter().position(|a| a.side == Side::System).unwrap_or(atoms.len()));
     push(turns, Side::User, atoms);
@@ -404,6 +421,11 @@ pub(super) fn finish_prefill(encoder: &mut BlockEncoder<'_>, turns: &mut Vec<Tur
         }
         last.atoms.pop();
     }
+}
+
+/// The type of a block.
+fn tag(block: &Json) -> Option<String> {
+    crate::wire::peek_tag(block.as_str(), "type")
 }
 
 /// White space for the target, which counts the separators of ASCII among it.

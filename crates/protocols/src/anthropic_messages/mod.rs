@@ -1,11 +1,15 @@
 //! Anthropic Messages: request, response and stream.
 //!
 //! A wire message is a run of blocks. Runs of text and media become one message item; thinking, calls and results become
-//! one item each, in block order. What the record cannot say is kept for the same owner (`kept`): signatures,
-//! redacted data and whole blocks of hosted tools, citations with private indexes, fields without a Unified word.
+//! one item each, in block order. Code and commands of the hosted environment are code executions, members of computer and
+//! browser toolsets computer actions, what a web search found a search result, a compaction a summary; skills and MCP servers
+//! are tools, a container is a resource of the state. What the record cannot say is kept for the same owner (`kept`):
+//! signatures, redacted data and handles, blocks of hosted results as they were, citations with private indexes, fields
+//! without a Unified word, events of a stream that are not understood.
 //!
 //! Validity rules of the wire that encoders keep whatever the history holds: a user message first; every call answered
-//! in the next user message, results before anything else; results only for calls just before; no blank texts; call IDs
+//! in the next user message, results before anything else; results only for calls just before; hosted results behind their
+//! call, and hosted calls without one only in a turn that goes on; no blank texts; call IDs
 //! of `[A-Za-z0-9_-]`; arguments that are objects; thinking only with signatures of the owner, and first in a turn with
 //! calls when a budget is set; at most four cache marks, longer lives first, none on thinking; an output limit; a
 //! temperature of at most 1; no blank end of a prefilled answer.
@@ -37,6 +41,7 @@ mod encode_tools;
 mod encode_turns;
 mod errors;
 mod kept;
+mod out_block;
 pub(crate) mod requirements;
 mod schema;
 mod usage;
