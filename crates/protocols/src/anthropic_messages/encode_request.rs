@@ -72,6 +72,8 @@ pub(super) fn encode(request: &UnifiedRequestV2, context: &EncodeContext) -> Enc
     }
     encode_turns::finish_prefill(&mut encoder, &mut turns, refused);
 
+    encode_turns::agree_on_citations(&mut encoder, &mut turns, has_format(&members));
+
     // Another protocol's automatic caching needs no mark where the client set its own.
     let marked = request
         .cache
@@ -132,6 +134,16 @@ pub(super) fn encode(request: &UnifiedRequestV2, context: &EncodeContext) -> Enc
         body: body.as_str().to_owned(),
         loss: encoder.loss.finish(),
     }
+}
+
+/// Whether the answer has a form of its own.
+fn has_format(members: &[(String, Json)]) -> bool {
+    let config = members.iter().find(|(key, _)| key == "output_config");
+    config.is_some_and(|(_, config)| {
+        config
+            .decode::<super::wire::OutputConfig>()
+            .is_ok_and(|config| config.format.is_some())
+    })
 }
 
 /// Tells how the mode of the cache intent is said.

@@ -457,6 +457,35 @@ pub(super) fn drop_thinking(encoder: &mut BlockEncoder<'_>, turns: &mut Vec<Turn
     }
 }
 
+/// The wire takes citations into all documents or into none, and into none beside a form of the answer.
+pub(super) fn agree_on_citations(encoder: &mut BlockEncoder<'_>, turns: &mut [Turn], has_format: bool) {
+    let mut documents: Vec<(&mut Atom, bool)> = turns
+        .iter_mut()
+        .flat_map(|turn| &mut turn.atoms)
+        .filter(|atom| tag(&atom.json).as_deref() == Some("document"))
+        .map(|atom| {
+            let block = atom.json.decode::<super::wire::DocumentBlock>().ok();
+            let on = block.and_then(|block| block.citations?.enabled).unwrap_or(false);
+            (atom, on)
+        })
+        .collect();
+    let wanted = documents.iter().any(|(_, on)| *on);
+    let reason = if has_format {
+        "the target cites nothing beside a form of the answer"
+    } else {
+        "the target cites all documents or none"
+    };
+    for (atom, on) in &mut documents {
+        if *on == (wanted && !has_format) {
+            continue;
+        }
+        atom.json = kept::put(&atom.json, "/citations", &object(vec![("enabled".into(), json(&!*on))]));
+        encoder
+            .loss
+            .add_for(Warning, Feature::PartDocumentContext, atom.path.clone(), reason, Some(&atom.item));
+    }
+}
+
 /// Whether an assistant turn since the last real user turn calls tools without thinking first.
 pub(super) fn lacks_thinking(turns: &[Turn]) -> bool {
     let real_user = |turn: &Turn| turn.side == Side::User && !turn.atoms.iter().any(|a| matches!(a.kind, Kind::Result(..)));

@@ -180,13 +180,13 @@ pub(super) fn encode(usage: Option<&UnifiedUsage>) -> (Json, bool) {
         "server_tool_use",
         usage.server_tool_calls.as_ref().map(|map| {
             let calls = |kind: &UnifiedToolType| map.0.get(kind.as_str()).map_or(0.0, |c| c.value);
-            let told = |kind: &UnifiedToolType| map.0.contains_key(kind.as_str()).then(|| number(calls(kind)));
+            let given = |kind: &UnifiedToolType| map.0.contains_key(kind.as_str()).then(|| number(calls(kind)));
             let mut members = vec![
                 ("web_search_requests".to_owned(), number(calls(&UnifiedToolType::WebSearch))),
                 ("web_fetch_requests".into(), number(calls(&UnifiedToolType::WebFetch))),
             ];
-            members.extend(told(&UnifiedToolType::CodeExecution).map(|n| ("code_execution_requests".to_owned(), n)));
-            members.extend(told(&UnifiedToolType::ToolSearch).map(|n| ("tool_search_requests".to_owned(), n)));
+            members.extend(given(&UnifiedToolType::CodeExecution).map(|n| ("code_execution_requests".to_owned(), n)));
+            members.extend(given(&UnifiedToolType::ToolSearch).map(|n| ("tool_search_requests".to_owned(), n)));
             object(members)
         }),
     );

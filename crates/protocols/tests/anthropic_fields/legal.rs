@@ -108,6 +108,29 @@ fn torn_histories() {
 }
 
 #[test]
+fn citations_into_all_documents_or_none() {
+    let document = |on: bool| json!({"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "d"}, "citations": {"enabled": on}});
+    let plain = json!({"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "d"}});
+    let said_of = |blocks: Value| json!([{"role": "user", "content": blocks}]);
+    check(
+        said_of(json!([document(true), document(false), plain])),
+        said_of(json!([document(true), document(true), document(true)])),
+        &["/conversation/items/0/parts/1", "/conversation/items/0/parts/2"],
+    );
+    check(
+        said_of(json!([document(false), plain])),
+        said_of(json!([document(false), plain])),
+        &[],
+    );
+    let schema = json!({"type": "object", "properties": {}, "additionalProperties": false});
+    let format =
+        json!({"output_config": {"format": {"type": "json_schema", "schema": schema}}, "messages": said_of(json!([document(true)]))});
+    let (list, losses) = messages(&format, &stranger());
+    assert_eq!(list[0]["content"], json!([document(false)]));
+    assert!(losses.contains("/conversation/items/0/parts/0"), "{losses:?}");
+}
+
+#[test]
 fn a_result_alone_is_told_in_words_to_its_owner_too() {
     let found = json!({"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": [{"type": "web_search_result", "url": "https://a.example", "title": "A", "encrypted_content": "x"}]});
     let decoded = decode(&request(
