@@ -484,9 +484,17 @@ pub(super) fn stop_reason(status: &UnifiedResponseStatus, native: bool, loss: &m
     json(word)
 }
 
-/// Detail of a refusal.
-pub(super) fn stop_details(status: &UnifiedResponseStatus) -> Option<Json> {
+/// Detail of a refusal; what is said of the safety of another ending has no place.
+pub(super) fn stop_details(status: &UnifiedResponseStatus, native: bool, loss: &mut LossCollector) -> Option<Json> {
     let safety = status.safety.as_ref()?;
+    let refused = matches!(
+        status.finish_reason,
+        Some(UnifiedFinishReason::Refusal | UnifiedFinishReason::ContentFilter)
+    );
+    if !refused && !native {
+        loss.info(Feature::ResponseSafety, "/status/safety", "the wire details refusals only");
+        return None;
+    }
     Some(typed(
         "refusal",
         [
@@ -568,7 +576,7 @@ pub(super) fn encode(result: &UnifiedResultV2, context: &EncodeContext) -> Encod
             result.status.stop_sequence.as_ref().map_or_else(Json::null, json),
         ),
     ];
-    members.extend(stop_details(&result.status).map(|details| ("stop_details".to_owned(), details)));
+    members.extend(stop_details(&result.status, writer.native, &mut writer.loss).map(|details| ("stop_details".to_owned(), details)));
     members.push((
         "usage".into(),
         writer.usage(result.usage.as_ref(), result.model.service_tier.as_deref()),

@@ -323,7 +323,10 @@ impl Encoder {
                 done.status.stop_sequence.as_ref().map_or_else(Json::null, json),
             ),
         ];
-        ending.extend(encode_response::stop_details(&done.status).map(|details| ("stop_details".to_owned(), details)));
+        ending.extend(
+            encode_response::stop_details(&done.status, self.native, &mut self.writer.loss)
+                .map(|details| ("stop_details".to_owned(), details)),
+        );
         let ending = super::kept::put_all(object(ending), &std::mem::take(&mut delta));
         let usage = self.writer.usage(self.usage.as_ref(), self.tier.as_deref());
         let event = super::kept::put_all(

@@ -223,3 +223,24 @@ fn error_bodies() {
         );
     }
 }
+
+#[test]
+fn details_of_a_refusal_stand_with_refusals_only() {
+    let body = answer(&json!({"stop_reason": "refusal", "stop_details": {"type": "refusal", "category": "bio"}}));
+    let fold = fold_response(&CODEC, body.to_string().as_bytes());
+    let mut record = result_of(&fold);
+    record.provenance.profile.family = throughline_format::ProtocolFamily::CursorSdk;
+    for (reason, details) in [
+        (
+            throughline_format::UnifiedFinishReason::ContentFilter,
+            json!({"type": "refusal", "category": "bio"}),
+        ),
+        (throughline_format::UnifiedFinishReason::Stop, Value::Null),
+    ] {
+        record.status.finish_reason = Some(reason);
+        let encoded = CODEC.encode_response(&record, &stranger()).unwrap();
+        let made: Value = serde_json::from_str(&encoded.body).unwrap();
+        assert_eq!(made["stop_details"], details);
+        assert_eq!(encoded.loss.entries.iter().any(|e| e.path == "/status/safety"), details.is_null());
+    }
+}
