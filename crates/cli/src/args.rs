@@ -26,6 +26,10 @@ pub enum Command {
     Validate(ValidateArguments),
     /// Prints the format as JSON Schema or as TypeScript declarations.
     Schema(SchemaArguments),
+    /// Reads the journal of a store.
+    Conversation(crate::commands::conversation::ConversationArguments),
+    /// Checks, copies and cleans a store, and changes its key.
+    Db(crate::commands::db::DbArguments),
     /// Runs the gateway.
     Serve(crate::commands::serve::ServeArguments),
 }

@@ -107,6 +107,12 @@ impl From<UnifiedError> for CliError {
     }
 }
 
+impl From<throughline_store::StoreError> for CliError {
+    fn from(error: throughline_store::StoreError) -> Self {
+        error.to_unified().into()
+    }
+}
+
 impl From<throughline_format::DecodeError> for CliError {
     fn from(error: throughline_format::DecodeError) -> Self {
         UnifiedError::from(error).into()

@@ -10,6 +10,7 @@
 pub mod args;
 pub mod commands;
 pub mod conversion;
+pub mod data;
 pub mod error;
 pub mod input;
 pub mod output;
@@ -34,6 +35,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Fingerprint(arguments) => commands::fingerprint::run(arguments),
         Command::Validate(arguments) => commands::validate::run(arguments),
         Command::Schema(arguments) => commands::schema::run(arguments),
+        Command::Conversation(arguments) => commands::conversation::run(arguments),
+        Command::Db(arguments) => commands::db::run(arguments),
         Command::Serve(arguments) => commands::serve::run(arguments),
     };
     done.unwrap_or_else(|error| {

@@ -5,7 +5,7 @@
 
 use throughline_format::Timestamp;
 
-use crate::records::{CollectRequest, SweepRequest};
+use crate::records::{CollectRequest, StoreMeta, SweepRequest};
 use crate::{DeletionCondition, StoreError, UnifiedStateStore, WriteBatch, WriteOp};
 
 /// Conversations that are looked up at once.
@@ -31,10 +31,23 @@ pub struct CleanupReport {
 ///
 /// On an error what was done stays done, and the next call goes on.
 pub async fn clean(store: &dyn UnifiedStateStore, now: &(dyn Fn() -> Timestamp + Sync)) -> Result<CleanupReport, StoreError> {
+    clean_with(store, store.meta().retention_days, now).await
+}
+
+/// [`clean`] with another retention than the store's own.
+pub async fn clean_with(
+    store: &dyn UnifiedStateStore,
+    retention_days: u32,
+    now: &(dyn Fn() -> Timestamp + Sync),
+) -> Result<CleanupReport, StoreError> {
     let mut report = CleanupReport::default();
+    let meta = StoreMeta {
+        retention_days,
+        ..store.meta()
+    };
     loop {
         let time = now();
-        let cutoff = store.meta().retention_cutoff(time);
+        let cutoff = meta.retention_cutoff(time);
         let expired = store.expired_conversations(cutoff, time, PAGE).await?;
         let mut marked = 0;
         for conversation_id in expired {

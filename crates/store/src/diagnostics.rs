@@ -20,8 +20,6 @@ use crate::{StoreError, UnifiedStateStore, Vault};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {
-    /// What a client sent.
-    ClientRequest,
     /// What was sent upstream.
     UpstreamRequest,
     /// What a provider answered.

@@ -18,6 +18,7 @@ pub mod cleanup;
 pub mod contract;
 pub mod diagnostics;
 mod error;
+pub mod export;
 pub mod inline;
 pub mod keyring;
 pub mod limits;
@@ -31,7 +32,7 @@ mod vault;
 
 pub use artifacts::{ArtifactFiles, ArtifactHold};
 pub use batch::{AppendedItem, BranchHead, CommitReceipt, DeletionCondition, OperationHead, WriteBatch, WriteOp};
-pub use cleanup::{CleanupReport, clean};
+pub use cleanup::{CleanupReport, clean, clean_with};
 pub use diagnostics::{Diagnostic, DiagnosticFiles, DiagnosticLimits, Direction};
 pub use error::{Oversize, StoreError};
 pub use keyring::KeyRing;

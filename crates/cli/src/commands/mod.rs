@@ -1,7 +1,9 @@
 //! One module per command. Each takes its arguments and returns the exit code.
 
+pub mod conversation;
 pub mod convert;
 pub mod convert_batch;
+pub mod db;
 pub mod fingerprint;
 pub mod fold;
 pub mod schema;

@@ -1,5 +1,6 @@
 //! `throughline serve`: the gateway as a process. Flags win over the environment, the environment over the file.
 
+use crate::data::{default_directory, variable};
 use crate::error::{CliError, EXIT_BAD_INPUT};
 use crate::output;
 use serde::Serialize;
@@ -120,10 +121,6 @@ pub fn run(arguments: &ServeArguments) -> Result<u8, CliError> {
     }
 }
 
-fn variable(name: &str) -> Option<String> {
-    std::env::var(name).ok().filter(|value| !value.is_empty())
-}
-
 fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
     let (mut config, name) = load(arguments)?;
     if let Some(text) = arguments.listen.clone().or_else(|| variable("THROUGHLINE_LISTEN")) {
@@ -196,21 +193,17 @@ fn find_config() -> Option<PathBuf> {
 
 /// The data directory; `None` means one that goes away at the end.
 fn data_dir(arguments: &ServeArguments) -> Result<Option<PathBuf>, CliError> {
-    if let Some(path) = arguments
+    let named = arguments
         .data_dir
         .clone()
-        .or_else(|| variable("THROUGHLINE_DATA_DIR").map(PathBuf::from))
-    {
-        return Ok(Some(path));
+        .or_else(|| variable("THROUGHLINE_DATA_DIR").map(PathBuf::from));
+    if named.is_some() || arguments.demo {
+        return Ok(named);
     }
-    if arguments.demo {
-        return Ok(None);
-    }
-    if let Some(folder) = variable("XDG_DATA_HOME") {
-        return Ok(Some(Path::new(&folder).join("throughline")));
-    }
-    let home = variable("HOME").ok_or_else(|| CliError::usage("there is no home directory; name a data directory with --data-dir"))?;
-    Ok(Some(Path::new(&home).join(".local").join("share").join("throughline")))
+    let found = default_directory();
+    found
+        .map(Some)
+        .ok_or_else(|| CliError::usage("there is no home directory; name a data directory with --data-dir"))
 }
 
 fn start_log(from_file: LogFormat) -> Result<(), CliError> {

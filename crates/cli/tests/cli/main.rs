@@ -2,10 +2,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
 mod batch;
+mod conversation;
 mod convert;
+mod db;
 mod fingerprint;
 mod fold;
 mod replacement;
+mod store;
 mod support;
 mod usage;
 mod validate;
