@@ -17,10 +17,20 @@ const USAGE: &str = "usage: cargo run -p xtask -- COMMAND
                       (--prune: take clauses that are shown now off the list)
   tidy                house rules
   docs [--check]      write docs/losses.md from the feature table (--check: fail when it is stale)
+  case FILE...        run case files: each check passes, fails, or was not run
   corpus [--raise]    acceptance scripts against the release binary, or the one that THROUGHLINE_BIN names, held to
                       conformance/corpus-floor.tsv
                       (--raise: write better figures to the floor)
   full                everything but rustdoc and end-to-end tests: tidy, docs, clauses, tests, lints, release build, corpus";
+
+/// Runs case files with the runner of `crates/conformance`, a program of its own so that the other commands need no store.
+fn case(files: &[&str]) -> Result<(), Failure> {
+    let here = std::env::current_dir().map_err(|e| format!("there is no current directory: {e}"))?;
+    let files: Vec<String> = files.iter().map(|f| here.join(f).to_string_lossy().into_owned()).collect();
+    let mut arguments = vec!["run", "--quiet", "--locked", "-p", "throughline-conformance", "--"];
+    arguments.extend(files.iter().map(String::as_str));
+    repo::execute("cargo", &arguments)
+}
 
 /// Why a command failed, for a person to read.
 type Failure = String;
@@ -36,6 +46,7 @@ fn main() -> ExitCode {
         ["docs", "--check"] => docs::run(true),
         ["schema"] => schema::run(false),
         ["schema", "--check"] => schema::run(true),
+        ["case", files @ ..] if !files.is_empty() => case(files),
         ["corpus"] => corpus::run(false),
         ["corpus", "--raise"] => corpus::run(true),
         ["full"] => corpus::full(),
