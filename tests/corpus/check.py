@@ -26,6 +26,13 @@ REASONS = {
     "issuer": "the issuer word describes a private payload that did arrive or is in the loss report",
     "assistant": "the content of an answer without a role is not user text",
 }
+# What no rule can tell: files whose payload the checker reads otherwise than its provider did.
+READ_OTHERWISE = {
+    ("roundtrip", "anthropic-messages/requests/anthpy-test-runners-testsyncruntools-9fde1-c2.json"):
+        "the provider refused this body for a result without its call; it goes back as text, with a loss entry",
+    ("decode", "openai-chat/responses/otel-test-finish-reasons-testfinishr-40543-c2.json"):
+        "two candidates with equal texts are two answers, not one text that stands twice",
+}
 # Word of the record -> flags of a wire, any of which says the same.
 FLAGS = {
     ("parallelTools", "allow"): [("parallel_tool_calls", True), ("disable_parallel_tool_use", False)],
@@ -105,7 +112,9 @@ def main():
             return
         c.missing_leaves, mended.used = mended.missing, set()
         rest = problem_of(True)
-        if rest:
+        if rest and (check, ident) in READ_OTHERWISE:
+            faults.add((check, ident, READ_OTHERWISE[(check, ident)]))
+        elif rest:
             ours.append((check, ident, rest))
         else:
             faults.update((check, ident, REASONS[mend]) for mend in sorted(mended.used))

@@ -4,7 +4,7 @@ use crate::capability::{Capabilities, Support};
 use crate::feature::Feature;
 use throughline_format::intent::{OutputFormat, UnifiedRequirement};
 use throughline_format::loss::{LossSeverity, UnifiedLossEntry};
-use throughline_format::{UnifiedId, UnifiedIntent, UnifiedLossReport, UnifiedRequestV2};
+use throughline_format::{UnifiedId, UnifiedIntent, UnifiedLossReport, UnifiedRequestV2, UnifiedResultV2};
 
 /// Collects the losses of one projection.
 #[derive(Debug, Default)]
@@ -91,6 +91,18 @@ impl LossCollector {
         &self.report
     }
 
+    /// Reports the provider's resources of an answer when the client's wire has no place for them.
+    pub fn report_state(&mut self, result: &UnifiedResultV2) {
+        let resources = result.state.iter().flat_map(|state| &state.resources);
+        for (index, _) in resources.enumerate() {
+            self.info(
+                Feature::StateResources,
+                format!("/state/resources/{index}"),
+                "a resource of the provider, of which the wire says nothing",
+            );
+        }
+    }
+
     /// Reports every intent of the request that the target cannot say as it is. Encoders write only what is left.
     pub fn report_intents(&mut self, request: &UnifiedRequestV2, capabilities: &Capabilities) {
         for (feature, path, requirement) in intents(request) {
@@ -106,6 +118,13 @@ impl LossCollector {
                     self.add(severity, feature, path, how);
                 }
                 Support::Unsupported(why) => self.intent(requirement, feature, path, why),
+            }
+        }
+        // A target that has a place for them reports itself what of them it may see.
+        if let Support::Unsupported(why) = capabilities.support(Feature::StateResources) {
+            let resources = request.state.iter().flat_map(|state| state.resources.iter().flatten());
+            for (index, _) in resources.enumerate() {
+                self.warning(Feature::StateResources, format!("/state/resources/{index}"), why);
             }
         }
     }

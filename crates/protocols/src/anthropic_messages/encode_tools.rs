@@ -9,11 +9,12 @@ use super::kept::{self, json, object};
 use super::schema;
 use crate::capability::Capabilities;
 use crate::feature::Feature;
+use crate::tool_offer::ToolOffer;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use throughline_format::intent::{ParallelTools, UnifiedRequirement};
 use throughline_format::loss::LossSeverity;
-use throughline_format::tool::{AllowedMode, ApprovalRule, Caller, Portability, ToolApproval, ToolChoiceKind, UnifiedHostedToolConfig};
+use throughline_format::tool::{AllowedMode, ApprovalRule, Caller, ToolApproval, ToolChoiceKind, UnifiedHostedToolConfig};
 use throughline_format::{Json, UnifiedRequestV2, UnifiedToolDefinition, UnifiedToolType};
 
 /// A tool as the wire takes it, with its cache mark.
@@ -41,7 +42,27 @@ pub(super) fn tools(encoder: &mut BlockEncoder<'_>, request: &UnifiedRequestV2) 
     let mut found = Vec::new();
     for (n, tool) in request.tools.iter().enumerate() {
         let path = format!("/tools/{n}");
-        let Some(json) = tool_json(encoder, tool, &path) else { continue };
+        let mut entries = encode_state::all_unmapped(encoder, tool);
+        entries.retain(|entry| !encode_state::is_of_server(entry));
+        let json = match ToolOffer::of(tool, !entries.is_empty()) {
+            ToolOffer::OwnForm => tool_json(encoder, tool, &path),
+            ToolOffer::OwnFormOrFunction if has_form(tool) => tool_json(encoder, tool, &path),
+            ToolOffer::OwnFormOrFunction | ToolOffer::Function => {
+                if tool.kind != UnifiedToolType::Function {
+                    encoder.loss.info(
+                        feature_of(&tool.kind),
+                        format!("{path}/kind"),
+                        "who executes it is on this side; the target gets a function",
+                    );
+                }
+                Some(function(encoder, tool, &path))
+            }
+            ToolOffer::Withheld(why) => {
+                lost(encoder, tool, feature_of(&tool.kind), &path, why);
+                None
+            }
+        };
+        let Some(json) = json else { continue };
         let name = tool
             .name
             .as_deref()
@@ -50,18 +71,6 @@ pub(super) fn tools(encoder: &mut BlockEncoder<'_>, request: &UnifiedRequestV2) 
             encoder
                 .loss
                 .warning(Feature::ToolName, path, "another tool has this name; the second is left out");
-            continue;
-        }
-        let mut entries = encode_state::all_unmapped(encoder, tool);
-        entries.retain(|entry| !encode_state::is_of_server(entry));
-        if entries.is_empty() && tool.portability == Portability::OwnerBound {
-            lost(
-                encoder,
-                tool,
-                Feature::ToolHosted,
-                &path,
-                "the tool needs a resource or options of its owner",
-            );
             continue;
         }
         if entries.is_empty() && tool.provider_data.as_ref().is_some_and(|d| !d.is_empty()) {
@@ -246,16 +255,41 @@ const fn default_version(kind: &UnifiedToolType) -> Option<&'static str> {
     }
 }
 
-fn vendor(encoder: &mut BlockEncoder<'_>, tool: &UnifiedToolDefinition, kind: &UnifiedToolType, path: &str) -> Option<Json> {
-    let feature = match kind {
+const fn feature_of(kind: &UnifiedToolType) -> Feature {
+    match kind {
         UnifiedToolType::WebSearch => Feature::ToolHostedWebSearch,
         UnifiedToolType::WebFetch => Feature::ToolHostedWebFetch,
         UnifiedToolType::CodeExecution => Feature::ToolHostedCodeExecution,
         UnifiedToolType::ComputerUse => Feature::ToolHostedComputerUse,
         UnifiedToolType::Mcp => Feature::ToolHostedMcp,
         UnifiedToolType::FileSearch => Feature::ToolHostedFileSearch,
-        _ => Feature::ToolHosted,
-    };
+        UnifiedToolType::Function => Feature::ToolFunction,
+        UnifiedToolType::Custom => Feature::ToolCustom,
+        UnifiedToolType::Retrieval
+        | UnifiedToolType::UrlContext
+        | UnifiedToolType::Maps
+        | UnifiedToolType::Container
+        | UnifiedToolType::Skill
+        | UnifiedToolType::Memory
+        | UnifiedToolType::ImageGeneration
+        | UnifiedToolType::Shell
+        | UnifiedToolType::ApplyPatch
+        | UnifiedToolType::TextEditor
+        | UnifiedToolType::ToolSearch
+        | UnifiedToolType::ProgrammaticCalling
+        | UnifiedToolType::Advisor
+        | UnifiedToolType::Other(_) => Feature::ToolHosted,
+    }
+}
+
+/// Whether the wire has the tool as its own: a dated type that it came with, or one that a tool without a date is offered as.
+fn has_form(tool: &UnifiedToolDefinition) -> bool {
+    let is_known = VENDOR_TOOLS.iter().any(|(_, kind, ..)| *kind == tool.kind);
+    is_known && (tool.version.is_some() || default_version(&tool.kind).is_some()) || matches!(tool.kind, UnifiedToolType::Other(_))
+}
+
+fn vendor(encoder: &mut BlockEncoder<'_>, tool: &UnifiedToolDefinition, kind: &UnifiedToolType, path: &str) -> Option<Json> {
+    let feature = feature_of(kind);
     let config = tool.config.clone().unwrap_or_default();
     let stem = match kind {
         UnifiedToolType::Mcp => return mcp_toolset(encoder, tool, &config, path),

@@ -64,6 +64,7 @@ pub(super) fn encode(result: &UnifiedResultV2, context: &EncodeContext) -> Encod
     }
     let told = context.target_model.as_ref().unwrap_or(&result.model.model);
     answer::model_losses(&mut encoder.loss, &result.model, told);
+    encoder.loss.report_state(result);
     Encoded {
         body: body.to_string(),
         loss: encoder.loss.finish(),
@@ -113,6 +114,7 @@ fn failed(result: &UnifiedResultV2, error: &UnifiedError, root: &Entries) -> Enc
         }
     }
     answer::error_losses(&mut loss, error);
+    loss.report_state(result);
     Encoded {
         body: body.to_string(),
         loss: loss.finish(),
