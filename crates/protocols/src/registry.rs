@@ -10,11 +10,16 @@ pub fn codec_of(family: &ProtocolFamily) -> Option<Arc<dyn Codec>> {
     match family {
         ProtocolFamily::AnthropicMessages => Some(Arc::new(crate::anthropic_messages::AnthropicMessages)),
         ProtocolFamily::OpenAiChat => Some(Arc::new(crate::openai_chat::OpenAiChat)),
+        ProtocolFamily::OpenAiResponses => Some(Arc::new(crate::openai_responses::OpenAiResponses)),
         _ => None,
     }
 }
 
 /// Every family with a codec, in the order of the documentation.
 pub fn families() -> &'static [ProtocolFamily] {
-    &[ProtocolFamily::AnthropicMessages, ProtocolFamily::OpenAiChat]
+    &[
+        ProtocolFamily::AnthropicMessages,
+        ProtocolFamily::OpenAiChat,
+        ProtocolFamily::OpenAiResponses,
+    ]
 }

@@ -25,6 +25,7 @@ const fn pointers_of(family: &ProtocolFamily) -> &'static [RequirementPointer] {
     match family {
         ProtocolFamily::AnthropicMessages => crate::anthropic_messages::requirements::POINTERS,
         ProtocolFamily::OpenAiChat => crate::openai_chat::requirements::POINTERS,
+        ProtocolFamily::OpenAiResponses => crate::openai_responses::requirements::POINTERS,
         _ => &[],
     }
 }

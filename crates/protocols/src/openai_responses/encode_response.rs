@@ -1,0 +1,276 @@
+//! Unstreamed responses to the wire.
+
+use super::encode_hosted::is_companion;
+use super::encode_item::{Mode, Writer};
+use super::wire::Node;
+use super::{errors, kept, usage};
+use crate::codec::Encoded;
+use crate::context::EncodeContext;
+use crate::feature::Feature;
+use crate::projection::LossCollector;
+use throughline_format::loss::LossSeverity;
+use throughline_format::{ProtocolFamily, UnifiedError, UnifiedItem, UnifiedItemBody, UnifiedResponseStatus, UnifiedResultV2, UnifiedUsage};
+
+/// Schema of an error body that came in place of a response.
+pub(super) const ERROR_BODY: &str = "openai-responses/error-body@1";
+
+/// Writes a response body.
+pub(super) fn encode(result: &UnifiedResultV2, context: &EncodeContext) -> Encoded {
+    let private = context.private.as_ref();
+    let is_own = result.provenance.profile.family == ProtocolFamily::OpenAiResponses;
+    let mut loss = LossCollector::new();
+    if let Some(body) = private.root_payload(ERROR_BODY).filter(|_| is_own && result.error.is_some()) {
+        return Encoded {
+            body: String::from_utf8_lossy(&body).into_owned(),
+            loss: loss.finish(),
+        };
+    }
+    let output = output(result, context, &mut loss);
+    report(result, is_own, &mut loss);
+    let mut body = response(result, context, is_own);
+    body.put("output", Node::List(output));
+    Encoded {
+        body: body.to_text(),
+        loss: loss.finish(),
+    }
+}
+
+/// The items of the output in wire form.
+fn output(result: &UnifiedResultV2, context: &EncodeContext, loss: &mut LossCollector) -> Vec<Node> {
+    let mut writer = Writer::new(context.private.as_ref(), Mode::Answer);
+    let mut used = vec![false; result.output.len()];
+    let mut nodes = Vec::new();
+    for (index, item) in result.output.iter().enumerate() {
+        if used.get(index) == Some(&true) {
+            continue;
+        }
+        let mut group = vec![item];
+        let mut later = result.output.iter().enumerate().skip(index + 1);
+        if let Some((n, second)) = later.find(|(n, second)| used.get(*n) == Some(&false) && is_companion(&item.body, &second.body)) {
+            group.push(second);
+            if let Some(used) = used.get_mut(n) {
+                *used = true;
+            }
+        }
+        match write(&mut writer, &group) {
+            Some(node) => nodes.push(node),
+            None => unsaid(loss, item, &format!("/output/{index}")),
+        }
+        for note in writer.notes.drain(..) {
+            let path = format!("/output/{index}{}", note.suffix);
+            loss.add_for(note.severity, note.feature, path, note.reason, Some(&item.id));
+        }
+    }
+    nodes
+}
+
+/// One wire item with an ID: the provider's for its owner, else one made of the item's own.
+pub(super) fn write(writer: &mut Writer<'_>, group: &[&UnifiedItem]) -> Option<Node> {
+    let mut node = writer.group(group)?;
+    if node.get("id").is_none() {
+        let id = group.first().map(|item| item_id(&node.kind(), item.id.as_str())).unwrap_or_default();
+        writer.put_id(&mut node, &id);
+    }
+    Some(node)
+}
+
+/// Says that an item has no form for this client.
+pub(super) fn unsaid(loss: &mut LossCollector, item: &UnifiedItem, path: &str) {
+    use UnifiedItemBody as B;
+    let (severity, feature, reason) = match &item.body {
+        B::ProviderSwitch(_) | B::Interruption(_) | B::Error(_) => {
+            loss.marker(path, &item.id);
+            return;
+        }
+        B::Artifact(_) => (LossSeverity::Warning, Feature::PartArtifact, "an artifact has no form for this client"),
+        B::ApprovalRequest(_) | B::ApprovalResponse(_) => {
+            (LossSeverity::Warning, Feature::ToolApproval, "this client knows approvals of MCP servers only")
+        }
+        B::CompactionSummary(_) => (LossSeverity::Info, Feature::ConversationItem, "a summary of another owner"),
+        B::Message(_)
+        | B::Reasoning(_)
+        | B::ToolCall(_)
+        | B::ToolResult(_)
+        | B::ServerToolCall(_)
+        | B::ServerToolResult(_)
+        | B::ComputerAction(_)
+        | B::ComputerActionResult(_)
+        | B::CodeExecution(_)
+        | B::CodeExecutionResult(_)
+        | B::SearchResult(_)
+        | B::RetrievalResult(_)
+        | B::Reference(_) => (
+            LossSeverity::Warning,
+            Feature::ToolCallHosted,
+            "calls of another vendor's hosted tools and what they found have no form for this client",
+        ),
+    };
+    loss.add_for(severity, feature, path, reason, Some(&item.id));
+}
+
+/// An ID of a type, made of our own.
+pub(super) fn item_id(kind: &str, id: &str) -> String {
+    let prefix = match kind {
+        "message" => "msg",
+        "reasoning" => "rs",
+        "function_call" => "fc",
+        "custom_tool_call" => "ctc",
+        "web_search_call" => "ws",
+        "file_search_call" => "fs",
+        "code_interpreter_call" => "ci",
+        "image_generation_call" => "ig",
+        "mcp_call" => "mcp",
+        "mcp_list_tools" => "mcpl",
+        "mcp_approval_request" => "mcpr",
+        "computer_call" => "cu",
+        "local_shell_call" => "lsh",
+        "shell_call" => "sh",
+        "apply_patch_call" => "apc",
+        "compaction" => "cmp",
+        _ => "item",
+    };
+    format!("{prefix}_{}", plain_id(id))
+}
+
+/// Our ID in the alphabet of the wire.
+fn plain_id(id: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    id.chars().map(|c| if is_plain(c) { c } else { '_' }).collect()
+}
+
+/// The provider's ID of the response for its owner, else one of ours.
+pub(super) fn response_id(response_id: &str, context: &EncodeContext, is_own: bool) -> String {
+    let own = context.private.root_payload(kept::RESPONSE_ID).filter(|_| is_own);
+    own.and_then(|bytes| String::from_utf8(bytes.to_vec()).ok())
+        .unwrap_or_else(|| format!("resp_{}", plain_id(response_id)))
+}
+
+/// The response object without its output.
+pub(super) fn response(result: &UnifiedResultV2, context: &EncodeContext, is_own: bool) -> Node {
+    let private = context.private.as_ref();
+    let mut body = Node::object([
+        ("id", Some(Node::text(&response_id(result.response_id.as_str(), context, is_own)))),
+        ("object", Some(Node::text("response"))),
+        ("created_at", Some(Node::of(&context.created_at.seconds()))),
+    ]);
+    let model = context.target_model.as_ref().unwrap_or(&result.model.model);
+    let own = plain(
+        model,
+        result.model.service_tier.as_deref(),
+        &result.status,
+        result.usage.as_ref(),
+        result.error.as_ref(),
+    );
+    if let Node::Object(members) = own {
+        members.into_iter().for_each(|(key, value)| body.put(&key, value));
+    }
+    if let Some(counters) = result.usage.as_ref().filter(|_| !is_own) {
+        body.put("usage", usage::encode(counters, true).0);
+    }
+    if is_own {
+        kept::restore(&mut body, &kept::root_entries(private), &kept::root_form(private));
+    }
+    // Members that the official types demand and that say nothing.
+    for (key, value) in [
+        ("error", Node::null()),
+        ("incomplete_details", Node::null()),
+        ("instructions", Node::null()),
+        ("metadata", Node::Object(Vec::new())),
+        ("output", Node::List(Vec::new())),
+        ("parallel_tool_calls", Node::of(&true)),
+        ("temperature", Node::null()),
+        ("tool_choice", Node::text("auto")),
+        ("tools", Node::List(Vec::new())),
+        ("top_p", Node::null()),
+    ] {
+        if !body.has(key) && (!is_own || value.is_null() || key == "output") {
+            body.put(key, value);
+        }
+    }
+    if is_own && context.target_model.is_some() {
+        body.put("model", Node::text(model));
+    }
+    body
+}
+
+/// What the record says of a response as a whole.
+pub(super) fn plain(
+    model: &str,
+    tier: Option<&str>,
+    status: &UnifiedResponseStatus,
+    counters: Option<&UnifiedUsage>,
+    error: Option<&UnifiedError>,
+) -> Node {
+    let (word, reason, _) = usage::words(status);
+    let details = reason.filter(|_| word == "incomplete").map(|reason| Node::object([("reason", Some(Node::text(&reason)))]));
+    let error = error.filter(|_| word == "failed").map(|error| {
+        let value = errors::object(error);
+        let code = error.provider_code.clone().or_else(|| {
+            let code = value.pointer("/error/code").and_then(|code| code.as_str());
+            code.map(str::to_owned)
+        });
+        Node::object([
+            ("code", code.as_deref().map(Node::text)),
+            ("message", Some(Node::text(&error.message))),
+        ])
+    });
+    Node::object([
+        ("object", Some(Node::text("response"))),
+        ("status", Some(Node::text(word))),
+        ("error", error),
+        ("incomplete_details", details),
+        ("model", (model != crate::UNSPECIFIED_MODEL).then(|| Node::text(model))),
+        ("service_tier", tier.map(Node::text)),
+        ("usage", counters.map(|counters| usage::encode(counters, false).0)),
+        ("tool_usage", counters.and_then(usage::tool_usage)),
+    ])
+}
+
+/// What a response has no place for.
+pub(super) fn report(result: &UnifiedResultV2, is_own: bool, loss: &mut LossCollector) {
+    if result.alternatives.is_some() {
+        loss.warning(Feature::ResponseCandidates, "/alternatives", "the target has one answer");
+    }
+    if let Some(counters) = result.usage.as_ref().filter(|_| !is_own) {
+        for member in usage::encode(counters, true).1 {
+            if member == "serverToolCalls" && usage::tool_usage(counters).is_some() {
+                continue;
+            }
+            let reason = "the target has no counter for it";
+            loss.info(Feature::ResponseUsage, format!("/usage/{member}"), reason);
+        }
+    }
+    let (word, reason, is_all) = usage::words(&result.status);
+    let told = [Some(word.to_owned()), reason];
+    if !is_all || result.status.original_reason.is_some() && !told.contains(&result.status.original_reason) {
+        let why = "the target has a status and a reason only";
+        for member in ["finishReason", "originalReason"] {
+            loss.info(Feature::ResponseFinishReason, format!("/status/{member}"), why);
+        }
+    }
+    for (path, feature, is_there) in [
+        ("/status/stopSequence", Feature::ResponseFinishReason, result.status.stop_sequence.is_some()),
+        ("/status/safety", Feature::ResponseSafety, result.status.safety.is_some()),
+        ("/model/requested", Feature::ConversationItem, result.model.requested.is_some()),
+        ("/model/modelProvider", Feature::ConversationItem, result.model.model_provider.is_some()),
+        ("/model/version", Feature::ConversationItem, result.model.version.is_some()),
+        ("/model/family", Feature::ConversationItem, result.model.family.is_some()),
+    ] {
+        if is_there {
+            loss.info(feature, path, "the target has no form for it");
+        }
+    }
+    if let Some(error) = &result.error {
+        let (word, ..) = usage::words(&result.status);
+        if word != "failed" {
+            loss.warning(Feature::ResponseFinishReason, "/error", "the target tells an error only of a failed response");
+        } else if error.http_status.is_some() || error.retry_after_ms.is_some() || error.field_path.is_some() {
+            loss.info(Feature::ResponseFinishReason, "/error", "the target tells code and message only");
+        } else {
+            for member in ["category", "retryable", "code", "providerRequestId", "grpcStatus"] {
+                let reason = "the target tells code and message only";
+                loss.info(Feature::ResponseFinishReason, format!("/error/{member}"), reason);
+            }
+        }
+    }
+}

@@ -1,0 +1,652 @@
+//! Streams to the wire. The encoder folds the events that it gets, so that the last event of an item and of the response says
+//! what the unstreamed response would.
+
+use super::encode_hosted::is_companion;
+use super::encode_item::{Mode, Writer};
+use super::encode_part::logprobs;
+use super::encode_response::{report, response, unsaid, write};
+use super::wire::Node;
+use super::errors;
+use crate::codec::{StreamEncoder, WireFrame};
+use crate::context::EncodeContext;
+use crate::projection::LossCollector;
+use std::collections::{BTreeMap, BTreeSet};
+use throughline_format::event::{ItemDelta, TextDelta};
+use throughline_format::item::ItemStatus;
+use throughline_format::part::{ReasoningForm, ReasoningState};
+use throughline_format::tool::Execution;
+use throughline_format::{
+    ErrorCategory, EventBody, Fold, PartBody, ProtocolFamily, UnifiedContentPart, UnifiedError, UnifiedEventV2, UnifiedId, UnifiedItem,
+    UnifiedItemBody, UnifiedLossReport, UnifiedToolLifecycle, UnifiedToolType,
+};
+
+/// A wire item that was begun.
+struct Head {
+    index: usize,
+    kind: String,
+    wire_id: String,
+    second: Option<UnifiedId>,
+    /// Whether an outcome belongs to it that may still come.
+    waits: bool,
+    is_done: bool,
+    /// Argument text that was sent.
+    sent: String,
+    is_ready: bool,
+    is_executing: bool,
+    /// Parts that were begun, in order, and those that ended.
+    parts: Vec<UnifiedId>,
+    ended: BTreeSet<UnifiedId>,
+    annotations: BTreeMap<UnifiedId, usize>,
+}
+
+/// Encoder of one stream.
+pub(super) struct ResponsesStreamEncoder {
+    context: EncodeContext,
+    loss: LossCollector,
+    fold: Option<Fold>,
+    number: u64,
+    is_own: bool,
+    response_id: Option<String>,
+    heads: BTreeMap<UnifiedId, Head>,
+    order: Vec<UnifiedId>,
+    calls: super::decode_item::Calls,
+    error: Option<UnifiedError>,
+    has_ended: bool,
+}
+
+impl ResponsesStreamEncoder {
+    pub(super) fn new(context: EncodeContext) -> Self {
+        Self {
+            context,
+            loss: LossCollector::new(),
+            fold: None,
+            number: 0,
+            is_own: false,
+            response_id: None,
+            heads: BTreeMap::new(),
+            order: Vec::new(),
+            calls: super::decode_item::Calls::new(),
+            error: None,
+            has_ended: false,
+        }
+    }
+
+    fn frame(&mut self, kind: &'static str, members: Vec<(&str, Option<Node>)>) -> WireFrame {
+        let mut node = Node::typed(kind, [("sequence_number", Some(Node::of(&self.number)))]);
+        self.number += 1;
+        for (key, value) in members {
+            if let Some(value) = value {
+                node.put(key, value);
+            }
+        }
+        WireFrame {
+            event: Some(kind),
+            data: node.to_text(),
+        }
+    }
+
+    /// The response object as it stands.
+    fn response(&self) -> Option<Node> {
+        let result = self.fold.as_ref()?.result();
+        let mut node = response(&result, &self.context, self.is_own);
+        if let Some(id) = &self.response_id {
+            node.put("id", Node::text(id));
+        }
+        Some(node)
+    }
+
+    fn begin(&mut self) -> Vec<WireFrame> {
+        let Some(mut node) = self.response() else { return Vec::new() };
+        // How the response ends is not known yet, also where the same owner has kept it.
+        node.put("status", Node::text("in_progress"));
+        for key in ["error", "incomplete_details", "usage"] {
+            node.put(key, Node::null());
+        }
+        node.put("output", Node::List(Vec::new()));
+        self.response_id = node.str("id");
+        let created = self.frame("response.created", vec![("response", Some(node.clone()))]);
+        let running = self.frame("response.in_progress", vec![("response", Some(node))]);
+        vec![created, running]
+    }
+
+    fn item(&self, id: &UnifiedId) -> Option<UnifiedItem> {
+        let items = self.fold.as_ref()?.items();
+        items.iter().rev().find(|item| item.id == *id).cloned()
+    }
+
+    fn written(&mut self, group: &[&UnifiedItem], report: bool) -> Option<Node> {
+        let mut writer = Writer::new(self.context.private.as_ref(), Mode::Answer);
+        writer.calls = std::mem::take(&mut self.calls);
+        let node = write(&mut writer, group);
+        let notes = std::mem::take(&mut writer.notes);
+        self.calls = std::mem::take(&mut writer.calls);
+        let items = self.fold.as_ref().map(Fold::items).unwrap_or_default();
+        let at = group.first().and_then(|head| items.iter().position(|item| item.id == head.id)).unwrap_or_default();
+        for note in notes.into_iter().filter(|_| report) {
+            let path = format!("/output/{at}{}", note.suffix);
+            self.loss
+                .add_for(note.severity, note.feature, path, note.reason, group.first().map(|item| &item.id));
+        }
+        node
+    }
+
+    /// An item begins: a wire item of its own, or the outcome of one.
+    fn started(&mut self, item: &UnifiedItem) -> Vec<WireFrame> {
+        for id in &self.order {
+            let Some(first) = self.item(id) else { continue };
+            if let Some(head) = self.heads.get_mut(id)
+                && head.second.is_none()
+                && !head.is_done
+                && is_companion(&first.body, &item.body)
+            {
+                head.second = Some(item.id.clone());
+                return Vec::new();
+            }
+        }
+        let mut empty = item.clone();
+        if let Some(parts) = empty.parts_mut().filter(|_| matches!(item.body, UnifiedItemBody::Message(_) | UnifiedItemBody::Reasoning(_))) {
+            parts.clear();
+        }
+        if let UnifiedItemBody::ToolCall(call) | UnifiedItemBody::ServerToolCall(call) = &mut empty.body
+            && item.status == ItemStatus::InProgress
+            && call.tool_type != UnifiedToolType::ToolSearch
+        {
+            call.raw_arguments.clear();
+            call.input = None;
+        }
+        empty.base.status = ItemStatus::InProgress;
+        let Some(mut node) = self.written(&[&empty], false) else {
+            let at = self.fold.as_ref().map_or(0, |fold| fold.items().len().saturating_sub(1));
+            unsaid(&mut self.loss, item, &format!("/output/{at}"));
+            return Vec::new();
+        };
+        if item.status == ItemStatus::InProgress && node.has("arguments") {
+            node.put("arguments", Node::text(""));
+        }
+        let head = Head {
+            index: self.heads.len(),
+            kind: node.kind(),
+            wire_id: node.str("id").unwrap_or_default(),
+            second: None,
+            waits: waits(item),
+            is_done: false,
+            sent: String::new(),
+            is_ready: false,
+            is_executing: false,
+            parts: Vec::new(),
+            ended: BTreeSet::new(),
+            annotations: BTreeMap::new(),
+        };
+        let index = Some(Node::of(&head.index));
+        self.heads.insert(item.id.clone(), head);
+        self.order.push(item.id.clone());
+        let mut frames = vec![self.frame("response.output_item.added", vec![("output_index", index), ("item", Some(node))])];
+        for part in item.parts() {
+            frames.extend(self.whole_part(&item.id, part));
+        }
+        frames
+    }
+
+    /// Members that every event about a part has.
+    fn of_part(&self, item: &UnifiedId, part: &UnifiedContentPart) -> Option<Vec<(&'static str, Option<Node>)>> {
+        let head = self.heads.get(item)?;
+        let whole = self.item(item)?;
+        let is_summary = |part: &UnifiedContentPart| matches!(&part.body, PartBody::Reasoning(r) if r.form == ReasoningForm::Summary);
+        let mine = is_summary(part);
+        let before = whole.parts().iter().take_while(|other| other.part_id != part.part_id);
+        let at = before.filter(|other| is_summary(other) == mine).count();
+        let list = if mine { "summary_index" } else { "content_index" };
+        Some(vec![
+            ("item_id", Some(Node::text(&head.wire_id))),
+            ("output_index", Some(Node::of(&head.index))),
+            (list, Some(Node::of(&at))),
+        ])
+    }
+
+    /// A part begins; empty, whatever it holds already.
+    fn part_started(&mut self, item: &UnifiedId, part: &UnifiedContentPart) -> Vec<WireFrame> {
+        let (kind, node) = match &part.body {
+            PartBody::Text(_) => (
+                "response.content_part.added",
+                Node::typed(
+                    "output_text",
+                    [("text", Some(Node::text(""))), ("annotations", Some(Node::List(Vec::new())))],
+                ),
+            ),
+            PartBody::Refusal(_) => (
+                "response.content_part.added",
+                Node::typed("refusal", [("refusal", Some(Node::text("")))]),
+            ),
+            PartBody::Reasoning(reasoning) if reasoning.state == ReasoningState::Disclosed => match reasoning.form {
+                ReasoningForm::Summary => (
+                    "response.reasoning_summary_part.added",
+                    Node::typed("summary_text", [("text", Some(Node::text("")))]),
+                ),
+                ReasoningForm::Full => (
+                    "response.content_part.added",
+                    Node::typed("reasoning_text", [("text", Some(Node::text("")))]),
+                ),
+            },
+            _ => return Vec::new(),
+        };
+        let Some(mut members) = self.of_part(item, part) else { return Vec::new() };
+        if let Some(head) = self.heads.get_mut(item) {
+            head.parts.push(part.part_id.clone());
+        }
+        members.push(("part", Some(node)));
+        vec![self.frame(kind, members)]
+    }
+
+    /// A part that stands there with its content.
+    fn whole_part(&mut self, item: &UnifiedId, part: &UnifiedContentPart) -> Vec<WireFrame> {
+        let mut frames = self.part_started(item, part);
+        if let Some(text) = part.as_text().filter(|text| !text.is_empty()) {
+            let logprobs = match &part.body {
+                PartBody::Text(text) => text.logprobs.clone(),
+                _ => None,
+            };
+            let delta = TextDelta {
+                text: text.to_owned(),
+                logprobs,
+            };
+            frames.extend(self.text(item, part, &delta));
+        }
+        if let PartBody::Text(text) = &part.body {
+            for annotation in text.annotations.iter().flatten() {
+                frames.extend(self.annotation(item, part, annotation));
+            }
+        }
+        frames
+    }
+
+    fn text(&mut self, item: &UnifiedId, part: &UnifiedContentPart, delta: &TextDelta) -> Vec<WireFrame> {
+        if self.heads.get(item).is_none_or(|head| !head.parts.contains(&part.part_id)) {
+            return Vec::new();
+        }
+        let kind = match &part.body {
+            PartBody::Refusal(_) => "response.refusal.delta",
+            PartBody::Reasoning(reasoning) if reasoning.form == ReasoningForm::Summary => "response.reasoning_summary_text.delta",
+            PartBody::Reasoning(_) => "response.reasoning_text.delta",
+            _ => "response.output_text.delta",
+        };
+        let Some(mut members) = self.of_part(item, part) else { return Vec::new() };
+        members.push(("delta", Some(Node::text(&delta.text))));
+        if kind == "response.output_text.delta" {
+            let tokens = delta.logprobs.as_deref().map_or(Node::List(Vec::new()), logprobs);
+            members.push(("logprobs", Some(tokens)));
+        }
+        vec![self.frame(kind, members)]
+    }
+
+    fn annotation(
+        &mut self,
+        item: &UnifiedId,
+        part: &UnifiedContentPart,
+        annotation: &throughline_format::citation::UnifiedTextAnnotation,
+    ) -> Vec<WireFrame> {
+        let mut writer = Writer::new(self.context.private.as_ref(), Mode::Answer);
+        let node = writer.annotation(annotation, part.as_text().unwrap_or_default(), "");
+        let Some(mut members) = self.of_part(item, part) else { return Vec::new() };
+        let (Some(node), Some(head)) = (node, self.heads.get_mut(item)) else { return Vec::new() };
+        let count = head.annotations.entry(part.part_id.clone()).or_default();
+        members.push(("annotation_index", Some(Node::of(count))));
+        *count += 1;
+        members.push(("annotation", Some(node)));
+        vec![self.frame("response.output_text.annotation.added", members)]
+    }
+
+    fn part_done(&mut self, item: &UnifiedId, part: &UnifiedContentPart) -> Vec<WireFrame> {
+        let Some(head) = self.heads.get_mut(item) else { return Vec::new() };
+        if !head.parts.contains(&part.part_id) || !head.ended.insert(part.part_id.clone()) {
+            return Vec::new();
+        }
+        let text = Node::text(part.as_text().unwrap_or_default());
+        let (text_kind, member, part_kind, node) = match &part.body {
+            PartBody::Text(_) => {
+                let mut writer = Writer::new(self.context.private.as_ref(), Mode::Answer);
+                let node = writer.parts(std::slice::from_ref(part), super::encode_part::Side::Output, true, "parts");
+                let node = node.into_iter().next().unwrap_or_else(Node::null);
+                ("response.output_text.done", "text", "response.content_part.done", node)
+            }
+            PartBody::Refusal(_) => (
+                "response.refusal.done",
+                "refusal",
+                "response.content_part.done",
+                Node::typed("refusal", [("refusal", Some(text.clone()))]),
+            ),
+            PartBody::Reasoning(reasoning) if reasoning.form == ReasoningForm::Summary => (
+                "response.reasoning_summary_text.done",
+                "text",
+                "response.reasoning_summary_part.done",
+                Node::typed("summary_text", [("text", Some(text.clone()))]),
+            ),
+            _ => (
+                "response.reasoning_text.done",
+                "text",
+                "response.content_part.done",
+                Node::typed("reasoning_text", [("text", Some(text.clone()))]),
+            ),
+        };
+        let Some(members) = self.of_part(item, part) else { return Vec::new() };
+        let mut first = members.clone();
+        first.push((member, Some(text)));
+        if text_kind == "response.output_text.done" {
+            first.push(("logprobs", Some(node.get("logprobs").cloned().unwrap_or(Node::List(Vec::new())))));
+        }
+        let mut second = members;
+        second.push(("part", Some(node)));
+        vec![self.frame(text_kind, first), self.frame(part_kind, second)]
+    }
+
+    /// Names of the events that tell the arguments of an item.
+    fn argument_events(kind: &str) -> Option<(&'static str, &'static str, &'static str)> {
+        match kind {
+            "function_call" => Some((
+                "response.function_call_arguments.delta",
+                "response.function_call_arguments.done",
+                "arguments",
+            )),
+            "custom_tool_call" => Some((
+                "response.custom_tool_call_input.delta",
+                "response.custom_tool_call_input.done",
+                "input",
+            )),
+            "mcp_call" => Some(("response.mcp_call_arguments.delta", "response.mcp_call_arguments.done", "arguments")),
+            "code_interpreter_call" => Some((
+                "response.code_interpreter_call_code.delta",
+                "response.code_interpreter_call_code.done",
+                "code",
+            )),
+            _ => None,
+        }
+    }
+
+    fn arguments(&mut self, item: &UnifiedId, text: &str) -> Vec<WireFrame> {
+        let Some(head) = self.heads.get_mut(item).filter(|head| !text.is_empty() && !head.is_ready) else {
+            return Vec::new();
+        };
+        let Some((delta, ..)) = Self::argument_events(&head.kind) else { return Vec::new() };
+        head.sent.push_str(text);
+        let members = vec![
+            ("item_id", Some(Node::text(&head.wire_id))),
+            ("output_index", Some(Node::of(&head.index))),
+            ("delta", Some(Node::text(text))),
+        ];
+        vec![self.frame(delta, members)]
+    }
+
+    /// The arguments are complete: what was not sent yet, and the whole.
+    fn arguments_done(&mut self, item: &UnifiedId, whole: &str) -> Vec<WireFrame> {
+        let rest = self.heads.get(item).and_then(|head| whole.strip_prefix(head.sent.as_str())).unwrap_or_default().to_owned();
+        let mut frames = self.arguments(item, &rest);
+        let Some(head) = self.heads.get_mut(item).filter(|head| !head.is_ready) else { return frames };
+        let Some((_, done, member)) = Self::argument_events(&head.kind) else { return frames };
+        head.is_ready = true;
+        let members = vec![
+            ("item_id", Some(Node::text(&head.wire_id))),
+            ("output_index", Some(Node::of(&head.index))),
+            (member, Some(Node::text(whole))),
+        ];
+        frames.push(self.frame(done, members));
+        frames
+    }
+
+    /// Events of a hosted tool's progress.
+    fn progress(&mut self, item: &UnifiedId, is_end: bool) -> Vec<WireFrame> {
+        let Some(head) = self.heads.get_mut(item) else { return Vec::new() };
+        let (begin, end): (&[&'static str], &'static str) = match head.kind.as_str() {
+            "web_search_call" => (
+                &["response.web_search_call.in_progress", "response.web_search_call.searching"],
+                "response.web_search_call.completed",
+            ),
+            "file_search_call" => (
+                &["response.file_search_call.in_progress", "response.file_search_call.searching"],
+                "response.file_search_call.completed",
+            ),
+            "code_interpreter_call" => (
+                &["response.code_interpreter_call.in_progress", "response.code_interpreter_call.interpreting"],
+                "response.code_interpreter_call.completed",
+            ),
+            "image_generation_call" => (
+                &["response.image_generation_call.in_progress", "response.image_generation_call.generating"],
+                "response.image_generation_call.completed",
+            ),
+            "mcp_call" => (&["response.mcp_call.in_progress"], "response.mcp_call.completed"),
+            "mcp_list_tools" => (&["response.mcp_list_tools.in_progress"], "response.mcp_list_tools.completed"),
+            _ => return Vec::new(),
+        };
+        let mut kinds: Vec<&'static str> = Vec::new();
+        if !std::mem::replace(&mut head.is_executing, true) {
+            kinds.extend(begin);
+        }
+        if is_end {
+            kinds.push(end);
+        }
+        let (id, index) = (head.wire_id.clone(), head.index);
+        kinds
+            .into_iter()
+            .map(|kind| {
+                let members = vec![("item_id", Some(Node::text(&id))), ("output_index", Some(Node::of(&index)))];
+                self.frame(kind, members)
+            })
+            .collect()
+    }
+
+    /// An item is complete; it ends when its outcome is there too.
+    fn completed(&mut self, id: &UnifiedId) -> Vec<WireFrame> {
+        let owner = self.order.iter().find(|head| self.heads.get(head).is_some_and(|h| h.second.as_ref() == Some(id)));
+        let head = owner.cloned().unwrap_or_else(|| id.clone());
+        let is_waiting = self.heads.get(&head).is_none_or(|h| h.is_done || h.waits && h.second.is_none());
+        let is_open = |item: Option<UnifiedItem>| item.is_none_or(|item| item.status == ItemStatus::InProgress);
+        let second = self.heads.get(&head).and_then(|h| h.second.clone());
+        if is_waiting || is_open(self.item(&head)) || second.is_some_and(|second| is_open(self.item(&second))) {
+            return Vec::new();
+        }
+        self.finish(&head)
+    }
+
+    /// Ends a wire item with everything that it says.
+    fn finish(&mut self, id: &UnifiedId) -> Vec<WireFrame> {
+        let Some(item) = self.item(id) else { return Vec::new() };
+        let second = self.heads.get(id).and_then(|head| head.second.clone()).and_then(|second| self.item(&second));
+        let group: Vec<&UnifiedItem> = std::iter::once(&item).chain(&second).collect();
+        let mut frames = Vec::new();
+        for part in item.parts() {
+            let is_told = self.heads.get(id).is_some_and(|head| head.parts.contains(&part.part_id));
+            if !is_told && matches!(item.body, UnifiedItemBody::Message(_) | UnifiedItemBody::Reasoning(_)) {
+                frames.extend(self.whole_part(id, part));
+            }
+            frames.extend(self.part_done(id, part));
+        }
+        let Some(mut node) = self.written(&group, true) else { return frames };
+        let Some((index, wire_id, kind)) = self.heads.get_mut(id).map(|head| {
+            head.is_done = true;
+            (head.index, head.wire_id.clone(), head.kind.clone())
+        }) else {
+            return frames;
+        };
+        if let Some((_, _, member)) = Self::argument_events(&kind)
+            && let Some(text) = node.str(member)
+        {
+            frames.extend(self.arguments_done(id, &text));
+        }
+        if item.status == ItemStatus::Completed {
+            frames.extend(self.progress(id, true));
+        }
+        // One item has one ID throughout.
+        if node.kind() == kind && node.has("id") {
+            node.put("id", Node::text(&wire_id));
+        }
+        let members = vec![("output_index", Some(Node::of(&index))), ("item", Some(node))];
+        frames.push(self.frame("response.output_item.done", members));
+        frames
+    }
+
+    /// The last events of the stream.
+    fn end(&mut self) -> Vec<WireFrame> {
+        if std::mem::replace(&mut self.has_ended, true) {
+            return Vec::new();
+        }
+        let mut frames = Vec::new();
+        for id in self.order.clone() {
+            let is_open = self.item(&id).is_none_or(|item| item.status == ItemStatus::InProgress);
+            if self.heads.get(&id).is_some_and(|head| !head.is_done) && !is_open {
+                frames.extend(self.finish(&id));
+            }
+        }
+        let Some(result) = self.fold.as_ref().map(Fold::result) else { return frames };
+        if self.response_id.is_none() {
+            let error = self.error.clone().or(result.error).unwrap_or_else(|| {
+                UnifiedError::new(ErrorCategory::Internal, "operation", "the operation ended before it began")
+            });
+            frames.push(self.error_frame(&error));
+            return frames;
+        }
+        report(&result, self.is_own, &mut self.loss);
+        let whole = super::encode_response::encode(&result, &self.context);
+        let mut node = Node::read_str(&whole.body).unwrap_or_else(|_| Node::null());
+        if !node.has("output") {
+            // The owner's answer was an error body and no response.
+            node = self.response().unwrap_or(node);
+        }
+        if let Some(id) = &self.response_id {
+            node.put("id", Node::text(id));
+        }
+        let kind = match node.str("status").as_deref() {
+            Some("failed" | "cancelled") => "response.failed",
+            Some("incomplete") => "response.incomplete",
+            Some("queued") => "response.queued",
+            Some("in_progress") => "response.in_progress",
+            _ => "response.completed",
+        };
+        frames.push(self.frame(kind, vec![("response", Some(node))]));
+        frames
+    }
+
+    fn error_frame(&mut self, error: &UnifiedError) -> WireFrame {
+        let object = errors::object(error);
+        let text = |key: &str| object.pointer(&format!("/error/{key}")).and_then(|value| value.as_str()).map(Node::text);
+        self.frame(
+            "error",
+            vec![
+                ("code", text("code").or_else(|| Some(Node::null()))),
+                ("message", text("message")),
+                ("param", Some(Node::null())),
+            ],
+        )
+    }
+
+    fn part_of(&self, item: Option<&UnifiedId>, part: Option<&UnifiedId>) -> Option<UnifiedContentPart> {
+        let item = self.item(item?)?;
+        item.parts().iter().find(|known| Some(&known.part_id) == part).cloned()
+    }
+}
+
+/// Whether an outcome belongs to the wire item of an item and may still come.
+fn waits(item: &UnifiedItem) -> bool {
+    match &item.body {
+        UnifiedItemBody::ServerToolCall(call) => call.tool_type != UnifiedToolType::ToolSearch,
+        UnifiedItemBody::CodeExecution(call) => call.execution == Execution::Provider && super::decode_item::call_kind(&item.body).is_none(),
+        UnifiedItemBody::ComputerAction(call) => call.approval_id.is_some(),
+        _ => false,
+    }
+}
+
+impl StreamEncoder for ResponsesStreamEncoder {
+    fn push(&mut self, event: &UnifiedEventV2) -> Vec<WireFrame> {
+        if matches!(event.body, EventBody::Heartbeat(_)) {
+            return vec![];
+        }
+        let fold = self.fold.get_or_insert_with(|| Fold::new(event.operation_id.clone()));
+        if self.has_ended || fold.push(event).is_err() {
+            return Vec::new();
+        }
+        if event.candidate.is_some() {
+            return Vec::new();
+        }
+        let item = event.item_id.as_ref();
+        match &event.body {
+            EventBody::ResponseStarted(started) => {
+                self.is_own = started.profile.family == ProtocolFamily::OpenAiResponses;
+                if self.response_id.is_some() { Vec::new() } else { self.begin() }
+            }
+            EventBody::ItemStarted(started) => self.started(&started.item),
+            EventBody::ItemCompleted(done) => {
+                let Some(id) = item.or(done.item.as_ref().map(|item| &item.id)).cloned() else { return Vec::new() };
+                let is_known = self.heads.contains_key(&id) || self.heads.values().any(|head| head.second.as_ref() == Some(&id));
+                let mut frames = match &done.item {
+                    Some(whole) if !is_known => self.started(whole),
+                    _ => Vec::new(),
+                };
+                frames.extend(self.completed(&id));
+                frames
+            }
+            EventBody::ItemFailed(_) => item.cloned().map(|id| self.completed(&id)).unwrap_or_default(),
+            EventBody::ItemDelta(change) => match (&change.delta, item) {
+                (ItemDelta::PartStarted(started), Some(item)) => self.whole_part(&item.clone(), &started.part),
+                (ItemDelta::PartCompleted(_), Some(item)) => match self.part_of(Some(item), event.part_id.as_ref()) {
+                    Some(part) => self.part_done(&item.clone(), &part),
+                    None => Vec::new(),
+                },
+                _ => Vec::new(),
+            },
+            EventBody::TextDelta(delta) | EventBody::ReasoningDelta(delta) => {
+                match (item, self.part_of(item, event.part_id.as_ref())) {
+                    (Some(item), Some(part)) => self.text(&item.clone(), &part, delta),
+                    _ => Vec::new(),
+                }
+            }
+            EventBody::CitationReady(ready) => match (item, self.part_of(item, event.part_id.as_ref())) {
+                (Some(item), Some(part)) => self.annotation(&item.clone(), &part, &ready.annotation),
+                _ => Vec::new(),
+            },
+            EventBody::ToolArgumentsDelta(delta) => item.cloned().map(|id| self.arguments(&id, &delta.text)).unwrap_or_default(),
+            EventBody::ToolArgumentsReady(ready) => {
+                let Some(id) = item.cloned() else { return Vec::new() };
+                let whole = match (ready.raw_arguments.trim(), &ready.input) {
+                    ("", Some(input)) if !self.is_own => input.as_str().to_owned(),
+                    ("", None) if !self.is_own => "{}".to_owned(),
+                    _ => ready.raw_arguments.clone(),
+                };
+                self.arguments_done(&id, &whole)
+            }
+            EventBody::ToolLifecycle(change) if change.to == UnifiedToolLifecycle::Executing => {
+                item.cloned().map(|id| self.progress(&id, false)).unwrap_or_default()
+            }
+            EventBody::OperationFailed(failed) => {
+                self.error = Some(failed.error.clone());
+                Vec::new()
+            }
+            EventBody::OperationCancelled(_) => {
+                self.error = Some(UnifiedError::new(ErrorCategory::Cancelled, "operation", "the operation was cancelled"));
+                Vec::new()
+            }
+            EventBody::OperationExpired(_) => {
+                self.error = Some(UnifiedError::new(ErrorCategory::Timeout, "operation", "the operation took too long"));
+                Vec::new()
+            }
+            EventBody::StreamCompleted(_) => self.end(),
+            EventBody::OperationCreated(_)
+            | EventBody::OperationQueued(_)
+            | EventBody::OperationRunning(_)
+            | EventBody::OperationRequiresAction(_)
+            | EventBody::OperationCompleted(_)
+            | EventBody::ResponseMetadata(_)
+            | EventBody::SignatureReady(_)
+            | EventBody::ToolLifecycle(_)
+            | EventBody::SourceReady(_)
+            | EventBody::ArtifactReady(_)
+            | EventBody::UsageUpdate(_)
+            | EventBody::CheckpointReady(_)
+            | EventBody::CheckpointInvalidated(_)
+            | EventBody::Warning(_)
+            | EventBody::LossUpdate(_)
+            | EventBody::Error(_)
+            | EventBody::Heartbeat(_) => Vec::new(),
+        }
+    }
+
+    fn loss(&self) -> &UnifiedLossReport {
+        self.loss.report()
+    }
+}

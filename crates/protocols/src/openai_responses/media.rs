@@ -1,0 +1,59 @@
+//! Media as this wire writes them: data URLs, bare base64, addresses and handles.
+
+use throughline_format::media::{InlineEncoding, InlineSource, UnifiedDataSource, UrlSource, encode_base64};
+
+/// The source that an address means: a base64 data URL is data, everything else stays an address.
+pub(super) fn source_of_url(url: &str) -> UnifiedDataSource {
+    match data_url(url) {
+        Some((media_type, data)) => inline(media_type, data),
+        None => UnifiedDataSource::Url(UrlSource {
+            url: url.to_owned(),
+            headers_ref: None,
+        }),
+    }
+}
+
+/// Media type and base64 text of a data URL.
+fn data_url(url: &str) -> Option<(&str, &str)> {
+    url.strip_prefix("data:")?
+        .split_once(";base64,")
+        .filter(|(media_type, _)| !media_type.is_empty() && !media_type.contains(','))
+}
+
+/// Base64 data of a media type, as it was written.
+pub(super) fn inline(media_type: &str, data: &str) -> UnifiedDataSource {
+    UnifiedDataSource::Inline(InlineSource {
+        media_type: media_type.to_owned(),
+        data: data.to_owned(),
+        encoding: InlineEncoding::Base64,
+    })
+}
+
+/// The base64 text of inline data.
+pub(super) fn base64_of(source: &InlineSource) -> String {
+    match source.encoding {
+        InlineEncoding::Utf8 => encode_base64(source.data.as_bytes()),
+        InlineEncoding::Bytes | InlineEncoding::Base64 => source.data.clone(),
+    }
+}
+
+/// A data URL of inline data.
+pub(super) fn to_data_url(source: &InlineSource) -> String {
+    format!("data:{};base64,{}", source.media_type, base64_of(source))
+}
+
+/// The media type that a file name tells, for data that comes without one.
+pub(super) fn type_of_name(name: Option<&str>) -> &'static str {
+    match name.and_then(|name| name.rsplit_once('.')).map(|(_, ending)| ending) {
+        Some("pdf") => "application/pdf",
+        Some("txt" | "md") => "text/plain",
+        Some("json") => "application/json",
+        Some("csv") => "text/csv",
+        _ => "application/octet-stream",
+    }
+}
+
+/// Whether a medium is read as a document.
+pub(super) fn is_document(media_type: &str) -> bool {
+    media_type == "application/pdf" || media_type.starts_with("text/")
+}
