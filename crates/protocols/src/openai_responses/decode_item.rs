@@ -208,7 +208,12 @@ fn compare(keeper: &Keeper, item: &Item<'_>, made: &mut [Made], rest: &Node, for
     let written = writer.group_with(&group.iter().collect::<Vec<_>>(), form);
     match written {
         Some(mut written) => {
-            written.take("id");
+            // What was taken out of the item stands in a resource of its own.
+            if let Node::Object(members) = item.node {
+                for (key, _) in members.iter().filter(|(key, _)| !rest.has(key)) {
+                    written.take(key);
+                }
+            }
             rest.difference(&written)
         }
         None => Difference {

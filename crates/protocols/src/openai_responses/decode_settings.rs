@@ -21,6 +21,9 @@ use throughline_format::{
 /// Members that the items, the tools or the transport stand for.
 pub(super) const ELSEWHERE: &[&str] = &["input", "instructions", "model", "stream", "tools"];
 
+/// Members that the record says in other words.
+const SPELLED: &[&str] = &["background", "include", "parallel_tool_calls", "store", "truncation"];
+
 /// Numbers of the root's own resources.
 const PREVIOUS: Count = 4;
 const CONVERSATION: Count = 5;
@@ -63,11 +66,23 @@ pub(super) fn settings(keeper: &mut Keeper, root: &Node, mut request: UnifiedReq
     for key in ELSEWHERE {
         rest.take(key);
     }
+    let spelled = SPELLED.iter().filter_map(|key| Some((format!("/{key}"), rest.get(key)?.to_json())));
     let form = Form {
         text: is_text,
+        spelled: spelled.collect(),
         ..Form::default()
     };
-    let difference = rest.difference(&written);
+    let mut difference = rest.difference(&written);
+    // What is empty or switched off is said by saying nothing.
+    for (key, is_void) in [
+        ("input", root.get("input").is_some_and(|input| input.as_list().is_some_and(<[Node]>::is_empty))),
+        ("tools", root.get("tools").is_some_and(|tools| tools.as_list().is_some_and(<[Node]>::is_empty))),
+        ("stream", root.value("stream") == Some(false)),
+    ] {
+        if let Some(value) = root.get(key).filter(|_| is_void) {
+            difference.set.push((format!("/{key}"), value.to_json()));
+        }
+    }
     keeper.difference(None, kept::number::UNMAPPED, "", difference, form, |_| true);
     request
 }

@@ -82,6 +82,9 @@ pub(super) struct Form {
     /// Members as written that are beyond the bounds of the schema for unknown ones.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<(String, Json)>,
+    /// Members as written whose record has another shape; only for whoever looks them up.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub spelled: Vec<(String, Json)>,
     /// Members that an encoder writes and that were not there.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub absent: Vec<String>,
@@ -238,7 +241,8 @@ impl Keeper {
             let kind = ResourceType::Other("form".into());
             let reference = self.keep(FORM, kind, subject, base.resource(number + 1), payload, String::new());
             if let Some(last) = self.resources.last_mut() {
-                last.wire_paths = form.members.iter().map(|(pointer, _)| format!("{path}{pointer}")).collect();
+                let members = form.members.iter().chain(&form.spelled);
+                last.wire_paths = members.map(|(pointer, _)| format!("{path}{pointer}")).collect();
             }
             references.push(reference);
         }
