@@ -38,7 +38,7 @@ pub(super) fn body(keeper: &mut Keeper, item: &Item<'_>, rest: &mut Node, kind: 
         "mcp_approval_response" => approval_response(node),
         "computer_call" => computer_call(node, id),
         "computer_call_output" => computer_output(keeper, item, id),
-        "local_shell_call" | "shell_call" => shell_call(keeper, item, rest, id, kind),
+        "local_shell_call" | "shell_call" => shell_call(keeper, item, id, kind),
         "local_shell_call_output" => {
             let call = node.str("call_id").or_else(|| node.str("id")).unwrap_or_default();
             if rest.str("id").as_ref() == Some(&call) {
@@ -439,7 +439,7 @@ fn computer_output(keeper: &mut Keeper, item: &Item<'_>, id: &UnifiedId) -> Vec<
     made
 }
 
-fn shell_call(keeper: &mut Keeper, item: &Item<'_>, rest: &mut Node, id: &UnifiedId, kind: &str) -> Vec<Made> {
+fn shell_call(keeper: &mut Keeper, item: &Item<'_>, id: &UnifiedId, kind: &str) -> Vec<Made> {
     let node = item.node;
     let texts = |key: &str| -> Vec<String> {
         let list = node.get("action").map(|action| action.list(key)).unwrap_or_default();
@@ -467,10 +467,6 @@ fn shell_call(keeper: &mut Keeper, item: &Item<'_>, rest: &mut Node, id: &Unifie
         caller: caller(node),
         container,
     };
-    if node.get("environment").is_some_and(|environment| environment.kind() == "local") {
-        // The usual environment of a call that the client executes.
-        rest.take("environment");
-    }
     one(Role::Assistant, UnifiedItemBody::CodeExecution(call))
 }
 

@@ -158,6 +158,7 @@ pub(super) fn decode(keeper: &mut Keeper, item: &Item<'_>) -> Vec<Made> {
     let mut form = Form {
         text: ["content", "output"].iter().any(|key| rest.str(key).is_some()),
         status: rest.get("status").is_some(),
+        spelled: rest.get("approve").map(|approve| ("/approve".to_owned(), approve.to_json())).into_iter().collect(),
         ..Form::default()
     };
     if matches!(&head.body, UnifiedItemBody::Reasoning(_)) && references.is_empty() && keeper.resources.len() == first {

@@ -104,7 +104,12 @@ fn tool(keeper: &mut Keeper, id: UnifiedId, node: &Node, path: &str) -> UnifiedT
             absent: Vec::new(),
         },
     };
-    references.extend(keeper.difference(Some(&id), number::UNMAPPED, path, difference, Form::default(), |_| true));
+    let callers = rest.get("allowed_callers").map(|callers| ("/allowed_callers".to_owned(), callers.to_json()));
+    let form = Form {
+        spelled: callers.into_iter().collect(),
+        ..Form::default()
+    };
+    references.extend(keeper.difference(Some(&id), number::UNMAPPED, path, difference, form, |_| true));
     tool.provider_data = kept::listed(references);
     tool
 }

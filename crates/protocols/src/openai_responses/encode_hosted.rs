@@ -45,8 +45,14 @@ impl Writer<'_> {
             UnifiedItemBody::CodeExecution(call) => self.execution(head, call, second),
             UnifiedItemBody::CodeExecutionResult(result) => self.execution_output(head, result),
             UnifiedItemBody::ApprovalRequest(request) => approval_request(request),
-            UnifiedItemBody::ApprovalResponse(response) => Some(approval_response(response)),
+            UnifiedItemBody::ApprovalResponse(response) => {
+                self.remark(Feature::RecordBookkeeping, "/decision", "said as a flag");
+                Some(approval_response(response))
+            }
             UnifiedItemBody::CompactionSummary(_) => {
+                for member in ["/covers", "/auditHash", "/author", "/replaces"] {
+                    self.remark(Feature::RecordBookkeeping, member, "the target keeps it in what it encrypted");
+                }
                 let text = kept::text(self.private, head.provider_data.as_ref(), kept::ENCRYPTED);
                 let text = text.or_else(|| self.is_plain.then(String::new))?;
                 Some(Node::typed("compaction", [("encrypted_content", Some(Node::text(&text)))]))
@@ -83,10 +89,20 @@ impl Writer<'_> {
         };
         let output = result.map(|result| result.output.as_slice()).unwrap_or_default();
         let given = call.input.as_ref().map(Node::open);
+        let same = "the target says it by the type of the item";
+        if call.tool_type != UnifiedToolType::Mcp {
+            self.remark(Feature::RecordBookkeeping, "/name", same);
+            if self.is_native {
+                self.remark(Feature::RecordBookkeeping, "/input", "the target says it in members of the item");
+            } else {
+                let reason = "what another vendor's tool was asked is said as far as the target has words";
+                self.note(LossSeverity::Info, Feature::ToolCallHosted, "/input", reason);
+            }
+        }
         match &call.tool_type {
             UnifiedToolType::WebSearch => {
-                let action = given.filter(|given| given.has("type") || self.is_plain);
-                let action = action.or_else(|| (!self.is_plain).then(|| search_action(call, found, output)));
+                let action = given.filter(|given| given.has("type") || !self.fills());
+                let action = action.or_else(|| self.fills().then(|| search_action(call, found, output)));
                 Some(Node::typed("web_search_call", [("status", status), ("action", action)]))
             }
             UnifiedToolType::WebFetch => {
@@ -185,7 +201,8 @@ impl Writer<'_> {
             PartBody::Json(json) => Some(Node::open(&json.value)),
             _ => None,
         });
-        let tools = Some(value.unwrap_or(Node::List(Vec::new())));
+        self.remark(Feature::RecordBookkeeping, "/name", "the target says it by the type of the item");
+        let tools = Some(value?);
         match &result.tool_type {
             UnifiedToolType::Mcp if result.name.as_deref() == Some(LISTING) => Some(Node::typed("mcp_list_tools", [("tools", tools)])),
             UnifiedToolType::ToolSearch => Some(Node::typed(
@@ -252,6 +269,7 @@ impl Writer<'_> {
 
     fn execution(&mut self, item: &UnifiedItem, call: &CodeExecutionItem, second: Option<&UnifiedItemBody>) -> Option<Node> {
         let call_id = Some(self.id_of(&call.call_id));
+        self.remark(Feature::RecordBookkeeping, "/language", "the target says it by the type of the item");
         let container = call.container.as_ref().and_then(|container| kept::handle(self.private, container));
         let status = Some(Node::text(if call.execution == Execution::Provider {
             lifecycle_word(call.lifecycle)
@@ -293,14 +311,15 @@ impl Writer<'_> {
                     Some(UnifiedItemBody::CodeExecutionResult(result)) => self.outputs(result),
                     _ => Vec::new(),
                 };
-                let container = container.or_else(|| (self.is_answer() && !self.is_plain).then(|| "none".to_owned()));
+                let container = container.or_else(|| (self.is_answer() && self.fills()).then(|| "none".to_owned()));
                 Some(Node::typed(
                     "code_interpreter_call",
                     [
                         ("status", status),
                         ("code", call.code.as_deref().map(Node::text)),
                         ("container_id", container.as_deref().map(Node::text)),
-                        ("outputs", (!outputs.is_empty()).then_some(Node::List(outputs))),
+                        // The type demands the member, and takes null.
+                        ("outputs", Some(if outputs.is_empty() { Node::null() } else { Node::List(outputs) })),
                     ],
                 ))
             }
@@ -329,6 +348,7 @@ impl Writer<'_> {
 
     fn execution_output(&mut self, item: &UnifiedItem, result: &CodeExecutionResultItem) -> Option<Node> {
         let call_id = Some(self.id_of(&result.call_id));
+        self.remark(Feature::RecordBookkeeping, "/outcome", "the target says it by a status or an exit code");
         let stdout = result.stdout.clone().unwrap_or_default();
         match self.calls.get(&result.call_id) {
             Some(CallKind::LocalShell) => Some(Node::typed(

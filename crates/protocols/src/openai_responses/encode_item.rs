@@ -8,6 +8,7 @@ use super::kept::{self, Form};
 use super::wire::Node;
 use crate::context::PrivateState;
 use crate::feature::Feature;
+use crate::projection::LossCollector;
 use std::collections::BTreeMap;
 use throughline_format::cache::CacheTtl;
 use throughline_format::item::{CallerRef, ItemStatus, MessageItem, Role, ToolCallItem, ToolResultItem};
@@ -31,11 +32,23 @@ pub(super) enum Mode {
 /// Something that could not be said of the item that was written last.
 #[derive(Debug)]
 pub(super) struct Note {
-    pub severity: LossSeverity,
+    /// None for a remark, which loses nothing.
+    pub severity: Option<LossSeverity>,
     pub feature: Feature,
     /// JSON Pointer below the item.
     pub suffix: String,
     pub reason: &'static str,
+}
+
+impl Note {
+    /// Puts the note into a report, below `path`.
+    pub(super) fn tell(self, loss: &mut LossCollector, path: &str, item: Option<&UnifiedId>) {
+        let path = format!("{path}{}", self.suffix);
+        match self.severity {
+            Some(severity) => loss.add_for(severity, self.feature, path, self.reason, item),
+            None => loss.remark(self.feature, path, self.reason),
+        }
+    }
 }
 
 /// Writes items.
@@ -48,6 +61,8 @@ pub(super) struct Writer<'a> {
     pub call_id: Option<String>,
     /// Only what the record says: for comparing.
     pub is_plain: bool,
+    /// The item that is written was read from this protocol.
+    pub is_native: bool,
     /// Whether the provider's IDs may be written.
     pub with_ids: bool,
     /// Cache marks by item or part.
@@ -69,6 +84,7 @@ impl<'a> Writer<'a> {
             calls: Calls::new(),
             call_id: None,
             is_plain: false,
+            is_native: false,
             with_ids: true,
             marks: BTreeMap::new(),
             notes: Vec::new(),
@@ -79,9 +95,19 @@ impl<'a> Writer<'a> {
         self.mode == Mode::Answer
     }
 
+    /// Something that the target says in another form and loses nothing by it.
+    pub(super) fn remark(&mut self, feature: Feature, suffix: &str, reason: &'static str) {
+        self.notes.push(Note {
+            severity: None,
+            feature,
+            suffix: suffix.to_owned(),
+            reason,
+        });
+    }
+
     pub(super) fn note(&mut self, severity: LossSeverity, feature: Feature, suffix: &str, reason: &'static str) {
         self.notes.push(Note {
-            severity,
+            severity: Some(severity),
             feature,
             suffix: suffix.to_owned(),
             reason,
@@ -134,6 +160,7 @@ impl<'a> Writer<'a> {
     /// Writes one wire item from the record alone.
     pub(super) fn group_with(&mut self, items: &[&UnifiedItem], form: &Form) -> Option<Node> {
         let head = *items.first()?;
+        self.is_native = is_own(head);
         if let Some((call_id, kind)) = call_kind(&head.body) {
             self.calls.insert(call_id.to_owned(), kind);
         }
@@ -181,9 +208,11 @@ impl<'a> Writer<'a> {
 
     fn reasoning(&mut self, item: &UnifiedItem) -> Node {
         let (mut summary, mut full, mut encrypted) = (Vec::new(), Vec::new(), None);
-        for part in item.parts() {
+        for (n, part) in item.parts().iter().enumerate() {
             let PartBody::Reasoning(inner) = &part.body else { continue };
             if let Some(state) = &inner.private_state {
+                let suffix = format!("/parts/{n}/privateState");
+                self.remark(Feature::RecordBookkeeping, &suffix, "what was issued goes back; by whom stays in the record");
                 encrypted = kept::text(self.private, Some(&vec![state.r#ref.clone()]), kept::ENCRYPTED).or(encrypted);
             }
             if inner.text.is_empty() && inner.state != throughline_format::part::ReasoningState::Disclosed {
@@ -203,6 +232,11 @@ impl<'a> Writer<'a> {
                 ("encrypted_content", encrypted.as_deref().map(Node::text)),
             ],
         )
+    }
+
+    /// Whether members that the target demands are written although the record does not say them.
+    pub(super) const fn fills(&self) -> bool {
+        !self.is_plain && !self.is_native
     }
 
     /// The call ID of an item: the one that the target takes.

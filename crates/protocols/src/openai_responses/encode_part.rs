@@ -140,6 +140,18 @@ impl Writer<'_> {
             }
             return node;
         }
+        if !self.is_answer() && !self.is_native {
+            for (member, feature, is_there) in [
+                ("annotations", Feature::Citation, inner.annotations.is_some()),
+                ("logprobs", Feature::PartLogprobs, inner.logprobs.is_some()),
+            ] {
+                if is_there {
+                    let reason = "the target takes it only on messages of its own";
+                    self.note(LossSeverity::Warning, feature, &format!("{suffix}/{member}"), reason);
+                }
+            }
+            return node;
+        }
         let mut list = Vec::new();
         for (n, remark) in inner.annotations.iter().flatten().enumerate() {
             list.extend(self.annotation(remark, &inner.text, &format!("{suffix}/annotations/{n}")));
@@ -159,6 +171,10 @@ impl Writer<'_> {
             UnifiedTextAnnotation::Citation(citation) => {
                 let answer = citation.spans.iter().flatten().find(|span| span.of == SpanOf::Answer);
                 let place = answer.and_then(|span| characters(span, text));
+                if place.is_some() {
+                    let path = format!("{suffix}/spans");
+                    self.remark(Feature::CitationSpan, &path, "said as places in the text");
+                }
                 let is_whole = citation.quoted_text.is_none()
                     && citation.confidence.is_none()
                     && citation.queries.is_none()
@@ -168,14 +184,14 @@ impl Writer<'_> {
                     && citation.source.license.is_none();
                 let node = if let Some(uri) = &citation.source.uri {
                     let (start, end) = place.unwrap_or((0, text.chars().count() as u64));
-                    let is_told = answer.is_some() || !self.is_plain;
+                    let is_told = answer.is_some() || self.fills();
                     Some(Node::typed(
                         "url_citation",
                         [
                             ("start_index", is_told.then(|| Node::of(&start))),
                             ("end_index", is_told.then(|| Node::of(&end))),
                             ("url", Some(Node::text(uri))),
-                            ("title", citation.source.title.as_deref().map(Node::text).or_else(|| (!self.is_plain).then(|| Node::text("")))),
+                            ("title", citation.source.title.as_deref().map(Node::text).or_else(|| self.fills().then(|| Node::text("")))),
                         ],
                     ))
                 } else {
@@ -278,7 +294,7 @@ impl Writer<'_> {
         match body {
             PartBody::Image(_) => {
                 let detail = meta.and_then(|m| m.detail.as_ref()).map(|detail| Node::text(detail.as_str()));
-                let detail = detail.or_else(|| (!own && !self.is_plain).then(|| Node::text("auto")));
+                let detail = detail.or_else(|| (!own && self.fills()).then(|| Node::text("auto")));
                 Some(Node::typed(
                     "input_image",
                     [("image_url", address), ("file_id", handle), ("detail", detail)],

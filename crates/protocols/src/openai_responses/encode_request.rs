@@ -11,7 +11,7 @@ use super::encode_told::told;
 use super::encode_tools::Tools;
 use super::kept;
 use super::wire::Node;
-use crate::capability::Capabilities;
+use crate::capability::{Capabilities, Support};
 use crate::codec::Encoded;
 use crate::context::EncodeContext;
 use crate::feature::Feature;
@@ -33,7 +33,7 @@ pub(super) fn encode(request: &UnifiedRequestV2, context: &EncodeContext) -> Res
     let mut capabilities = context.capabilities.clone();
     let entries = kept::root_entries(private);
     let root_form = kept::root_form(private);
-    adjust(request, is_own, &mut capabilities);
+    adjust(is_own, &mut capabilities);
     let mut loss = LossCollector::new();
     loss.report_intents(request, &capabilities);
     let mut tools = Tools {
@@ -61,8 +61,9 @@ pub(super) fn encode(request: &UnifiedRequestV2, context: &EncodeContext) -> Res
     let mut loss = encoder.loss;
     json_word(request, is_own, &rest, &mut input, &mut loss);
     let mut body = Node::object([("model", Some(Node::text(context.target_model.as_ref().unwrap_or(&request.model.requested))))]);
-    if context.target_model.is_none() && request.model.requested == crate::UNSPECIFIED_MODEL {
+    if is_own && context.target_model.is_none() && request.model.requested == crate::UNSPECIFIED_MODEL {
         body.take("model");
+        loss.remark(Feature::RecordBookkeeping, "/model/requested", "the request names no model");
     }
     if let Some(instructions) = instructions {
         body.put("instructions", Node::text(&instructions));
@@ -113,18 +114,10 @@ pub(super) fn encode(request: &UnifiedRequestV2, context: &EncodeContext) -> Res
 }
 
 /// What a request of this very protocol can say although the target has no form for it in general.
-fn adjust(request: &UnifiedRequestV2, is_own: bool, capabilities: &mut Capabilities) {
-    let mut own = vec![Feature::GenerationReasoningMode];
-    if is_own {
-        own.extend([Feature::CacheBreakpoints, Feature::CacheMode, Feature::OutputGrammar, Feature::OutputIncludes]);
-    }
-    let says_mode = request.generation.reasoning.as_ref().is_some_and(|reasoning| reasoning.effort.is_some());
-    for feature in own {
-        if feature == Feature::GenerationReasoningMode && !says_mode {
-            continue;
-        }
-        // The words of the features are this program's own.
-        let _ = capabilities.set(feature.as_str(), &serde_json::Value::Bool(true));
+fn adjust(is_own: bool, capabilities: &mut Capabilities) {
+    let own = [Feature::CacheBreakpoints, Feature::CacheMode, Feature::OutputGrammar];
+    for feature in own.into_iter().filter(|_| is_own) {
+        capabilities.learn(feature, Support::Lossless);
     }
 }
 
@@ -227,7 +220,8 @@ impl<'a> HistoryEncoder<'a> {
     /// What the writer said of the item that it wrote last.
     fn notes(&mut self, index: usize) {
         for note in std::mem::take(&mut self.writer.notes) {
-            self.lose(note.severity, note.feature, index, &note.suffix, note.reason);
+            let id = self.items.get(index).map(|item| &item.id);
+            note.tell(&mut self.loss, &format!("/conversation/items/{index}"), id);
         }
     }
 
@@ -449,6 +443,11 @@ impl<'a> HistoryEncoder<'a> {
         }
         let node = self.writer.group(&group);
         self.notes(index);
+        if let Some(second) = group.get(1)
+            && let Some(at) = self.items.iter().position(|item| item.id == second.id)
+        {
+            super::encode_response::companion(&mut self.loss, second, &format!("/conversation/items/{at}"));
+        }
         self.push(node?, index);
         Some(())
     }
@@ -476,7 +475,29 @@ impl<'a> HistoryEncoder<'a> {
             self.lose(LossSeverity::Info, Feature::ConversationMessageEmpty, index, "", reason);
             return;
         }
-        self.push(node, index);
+        if item.role == Some(Role::Assistant) && !is_own(item) {
+            self.said(index, &node);
+        } else {
+            self.push(node, index);
+        }
+    }
+
+    /// A message of an assistant elsewhere. Only messages of the provider's own, with an ID, have a list of texts; without one a text
+    /// is a message of its own.
+    fn said(&mut self, index: usize, node: &Node) {
+        let parts = node.list("content");
+        if parts.len() > 1 {
+            let reason = "each text of the assistant is a message of its own";
+            self.lose(LossSeverity::Info, Feature::ConversationMessageBoundary, index, "", reason);
+        }
+        for part in parts {
+            let content = match part.get("text") {
+                Some(text) if part.kind() == "output_text" => text.clone(),
+                _ => Node::List(vec![part.clone()]),
+            };
+            let message = Node::typed("message", [("role", Some(Node::text("assistant"))), ("content", Some(content))]);
+            self.push(message, index);
+        }
     }
 
     /// Reasoning goes back only to its owner, and only when the owner can do something with it.
@@ -486,12 +507,13 @@ impl<'a> HistoryEncoder<'a> {
         let has_id = kept::text(private, references, kept::ITEM_ID).is_some();
         let is_bare = kept::form(private, references).own;
         let node = if is_own(item) { self.writer.group(&[item]) } else { None };
-        self.writer.notes.clear();
         let has_secret = node.as_ref().is_some_and(|node| node.has("encrypted_content"));
         if let Some(node) = node.filter(|_| has_secret || has_id && self.stores || is_bare) {
+            self.notes(index);
             self.push(node, index);
             return;
         }
+        self.writer.notes.clear();
         let is_empty = item.parts().iter().all(|part| part.as_text().is_none_or(str::is_empty));
         let severity = if is_empty { LossSeverity::Info } else { LossSeverity::Warning };
         let reason = "the target takes no reasoning without private state of its own";
@@ -638,7 +660,11 @@ impl<'a> HistoryEncoder<'a> {
             "message",
             [("role", Some(Node::text(role))), ("content", Some(Node::List(vec![part])))],
         );
-        self.push(node, index);
+        if role == "assistant" {
+            self.said(index, &node);
+        } else {
+            self.push(node, index);
+        }
     }
 
     /// Reasoning stands directly before what it was made with, both with their IDs or both without.

@@ -1,7 +1,7 @@
 //! Unstreamed responses to the wire.
 
 use super::encode_hosted::is_companion;
-use super::encode_item::{Mode, Writer};
+use super::encode_item::{Mode, Writer, is_own};
 use super::wire::Node;
 use super::{errors, kept, usage};
 use crate::codec::Encoded;
@@ -20,6 +20,9 @@ pub(super) fn encode(result: &UnifiedResultV2, context: &EncodeContext) -> Encod
     let is_own = result.provenance.profile.family == ProtocolFamily::OpenAiResponses;
     let mut loss = LossCollector::new();
     if let Some(body) = private.root_payload(ERROR_BODY).filter(|_| is_own && result.error.is_some()) {
+        for member in ["status", "error", "model"] {
+            loss.remark(Feature::ResponseFinishReason, format!("/{member}"), "the body is the error as it came");
+        }
         return Encoded {
             body: String::from_utf8_lossy(&body).into_owned(),
             loss: loss.finish(),
@@ -44,24 +47,40 @@ fn output(result: &UnifiedResultV2, context: &EncodeContext, loss: &mut LossColl
         if used.get(index) == Some(&true) {
             continue;
         }
-        let mut group = vec![item];
+        let (mut group, mut places) = (vec![item], vec![index]);
         let mut later = result.output.iter().enumerate().skip(index + 1);
         if let Some((n, second)) = later.find(|(n, second)| used.get(*n) == Some(&false) && is_companion(&item.body, &second.body)) {
             group.push(second);
+            places.push(n);
             if let Some(used) = used.get_mut(n) {
                 *used = true;
             }
         }
         match write(&mut writer, &group) {
             Some(node) => nodes.push(node),
-            None => unsaid(loss, item, &format!("/output/{index}")),
+            None => group.iter().zip(&places).for_each(|(item, at)| unsaid(loss, item, &format!("/output/{at}"))),
         }
         for note in writer.notes.drain(..) {
-            let path = format!("/output/{index}{}", note.suffix);
-            loss.add_for(note.severity, note.feature, path, note.reason, Some(&item.id));
+            note.tell(loss, &format!("/output/{index}"), Some(&item.id));
+        }
+        if let (Some(second), Some(at)) = (group.get(1), places.get(1)) {
+            companion(loss, second, &format!("/output/{at}"));
         }
     }
     nodes
+}
+
+/// What of an outcome stands in the item of its call.
+pub(super) fn companion(loss: &mut LossCollector, item: &UnifiedItem, path: &str) {
+    if is_own(item) {
+        for member in ["outcome", "output", "name"] {
+            let reason = "the target says it in the item of the call";
+            loss.remark(Feature::RecordBookkeeping, format!("{path}/{member}"), reason);
+        }
+        return;
+    }
+    let reason = "of what a hosted tool of another vendor gave, the target has addresses and text only";
+    loss.add_for(LossSeverity::Info, Feature::ToolCallHosted, path, reason, Some(&item.id));
 }
 
 /// One wire item with an ID: the provider's for its owner, else one made of the item's own.
@@ -228,20 +247,25 @@ pub(super) fn plain(
 
 /// What a response has no place for.
 pub(super) fn report(result: &UnifiedResultV2, is_own: bool, loss: &mut LossCollector) {
+    use throughline_format::UnifiedFinishReason as R;
     if result.alternatives.is_some() {
         loss.warning(Feature::ResponseCandidates, "/alternatives", "the target has one answer");
     }
     if let Some(counters) = result.usage.as_ref().filter(|_| !is_own) {
         for member in usage::encode(counters, true).1 {
-            if member == "serverToolCalls" && usage::tool_usage(counters).is_some() {
-                continue;
-            }
             let reason = "the target has no counter for it";
             loss.info(Feature::ResponseUsage, format!("/usage/{member}"), reason);
         }
     }
+    if result.usage.as_ref().is_some_and(|counters| counters.server_tool_calls.is_some()) {
+        let reason = "searches stand apart from the tokens; other calls have no counter";
+        loss.remark(Feature::ResponseUsage, "/usage/serverToolCalls", reason);
+    }
     let (word, reason, is_all) = usage::words(&result.status);
     let told = [Some(word.to_owned()), reason];
+    if matches!(result.status.finish_reason, Some(R::ToolCalls | R::RequiresAction | R::Refusal)) {
+        loss.remark(Feature::ResponseFinishReason, "/status/finishReason", "the target tells it by the items only");
+    }
     if !is_all || result.status.original_reason.is_some() && !told.contains(&result.status.original_reason) {
         let why = "the target has a status and a reason only";
         for member in ["finishReason", "originalReason"] {

@@ -77,6 +77,10 @@ impl Settings<'_> {
             "top_logprobs",
             logprobs.filter(|l| l.enabled).map(|l| Node::of(&l.top.unwrap_or(0).min(20))),
         );
+        if g.logprobs.is_some() && self.capabilities.is_some() {
+            let reason = "said as a number of alternatives and an include";
+            self.loss.remark(Feature::GenerationLogprobs, "/generation/logprobs", reason);
+        }
         let wants_logprobs = logprobs.is_some_and(|l| l.enabled);
         put("reasoning", self.reasoning(request));
         put("text", self.text(request));
@@ -216,7 +220,7 @@ impl Settings<'_> {
                     {
                         strict = Some(false);
                         let reason = format!("the target's strict mode refuses the schema: {why}");
-                        self.lost(Some(format), Feature::OutputSchema, "/output/format/strict", &reason);
+                        self.lost(Some(format), Feature::OutputSchema, "/output/format/value/strict", &reason);
                     }
                 }
                 Some(Node::typed(
@@ -257,6 +261,10 @@ impl Settings<'_> {
     fn includes(&mut self, request: &UnifiedRequestV2, wants_logprobs: bool) -> Option<Node> {
         let intent = request.output.as_ref().and_then(|output| output.includes.as_ref());
         let mut words = Vec::new();
+        if intent.is_some() && self.capabilities.is_some() {
+            self.loss
+                .remark(Feature::OutputIncludes, "/output/includes", "said in the target's words");
+        }
         for include in self.value(Feature::OutputIncludes, intent).into_iter().flatten() {
             match INCLUDES.iter().find(|(_, known)| known == include) {
                 Some((word, _)) => words.push(*word),

@@ -4,7 +4,7 @@
 use super::encode_hosted::is_companion;
 use super::encode_item::{Mode, Writer};
 use super::encode_part::logprobs;
-use super::encode_response::{report, response, unsaid, write};
+use super::encode_response::{companion, report, response, unsaid, write};
 use super::wire::Node;
 use super::errors;
 use crate::codec::{StreamEncoder, WireFrame};
@@ -123,9 +123,7 @@ impl ResponsesStreamEncoder {
         let items = self.fold.as_ref().map(Fold::items).unwrap_or_default();
         let at = group.first().and_then(|head| items.iter().position(|item| item.id == head.id)).unwrap_or_default();
         for note in notes.into_iter().filter(|_| report) {
-            let path = format!("/output/{at}{}", note.suffix);
-            self.loss
-                .add_for(note.severity, note.feature, path, note.reason, group.first().map(|item| &item.id));
+            note.tell(&mut self.loss, &format!("/output/{at}"), group.first().map(|item| &item.id));
         }
         node
     }
@@ -459,6 +457,11 @@ impl ResponsesStreamEncoder {
             frames.extend(self.part_done(id, part));
         }
         let Some(mut node) = self.written(&group, true) else { return frames };
+        if let Some(second) = &second {
+            let items = self.fold.as_ref().map(Fold::items).unwrap_or_default();
+            let at = items.iter().position(|known| known.id == second.id).unwrap_or_default();
+            companion(&mut self.loss, second, &format!("/output/{at}"));
+        }
         let Some((index, wire_id, kind)) = self.heads.get_mut(id).map(|head| {
             head.is_done = true;
             (head.index, head.wire_id.clone(), head.kind.clone())

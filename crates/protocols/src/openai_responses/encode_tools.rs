@@ -285,6 +285,10 @@ impl Tools<'_> {
             self.loss.info(Feature::ToolName, format!("{path}/name"), reason);
             node.put("name", Node::text(&wire));
         }
+        if tool.allowed_callers.is_some() {
+            let path = format!("{path}/allowedCallers");
+            self.loss.remark(Feature::ToolAllowedCallers, path, "said in the target's words");
+        }
         for (member, feature, is_there) in [
             ("inputExamples", Feature::ToolDescription, tool.input_examples.is_some()),
             ("eagerInput", Feature::ToolFunction, tool.eager_input.is_some()),
@@ -351,6 +355,10 @@ impl Tools<'_> {
             return None;
         }
         if self.is_own {
+            if tool.version.is_some() {
+                let reason = "the target says it in the type word";
+                self.loss.remark(Feature::RecordBookkeeping, format!("{path}/version"), reason);
+            }
             let mut node = plain(tool, self.private)?;
             kept::restore(&mut node, entries, &kept::form(self.private, references));
             let credentials = kept::payload(self.private, references, kept::CREDENTIALS).and_then(|bytes| kept::tree(&bytes));
