@@ -80,15 +80,47 @@ fn every_member_has_its_place_and_comes_back() {
     member(json!({"temperature": 0.5}), "/generation/temperature", usual(json!(0.5)));
     member(json!({"top_p": 0.25}), "/generation/topP", usual(json!(0.25)));
     member(json!({"top_logprobs": 4}), "/generation/logprobs/value/top", json!(4));
-    member(json!({"parallel_tool_calls": false}), "/generation/parallelTools", usual(json!("one-at-a-time")));
-    member(json!({"parallel_tool_calls": true}), "/generation/parallelTools", usual(json!("allow")));
-    member(json!({"service_tier": "default"}), "/generation/serviceTier", usual(json!("standard")));
+    member(
+        json!({"parallel_tool_calls": false}),
+        "/generation/parallelTools",
+        usual(json!("one-at-a-time")),
+    );
+    member(
+        json!({"parallel_tool_calls": true}),
+        "/generation/parallelTools",
+        usual(json!("allow")),
+    );
+    member(
+        json!({"service_tier": "default"}),
+        "/generation/serviceTier",
+        usual(json!("standard")),
+    );
     member(json!({"service_tier": "flex"}), "/generation/serviceTier", usual(json!("flex")));
-    member(json!({"reasoning": {"effort": "high"}}), "/generation/reasoning/effort", usual(json!("high")));
-    member(json!({"reasoning": {"summary": "detailed"}}), "/generation/reasoning/summary", usual(json!("detailed")));
-    member(json!({"reasoning": {"generate_summary": "auto"}}), "/generation/reasoning/summary", usual(json!("auto")));
-    member(json!({"text": {"format": {"type": "text"}}}), "/output/format/value/kind", json!("text"));
-    member(json!({"text": {"format": {"type": "json_object"}}}), "/output/format/value/kind", json!("json-object"));
+    member(
+        json!({"reasoning": {"effort": "high"}}),
+        "/generation/reasoning/effort",
+        usual(json!("high")),
+    );
+    member(
+        json!({"reasoning": {"summary": "detailed"}}),
+        "/generation/reasoning/summary",
+        usual(json!("detailed")),
+    );
+    member(
+        json!({"reasoning": {"generate_summary": "auto"}}),
+        "/generation/reasoning/summary",
+        usual(json!("auto")),
+    );
+    member(
+        json!({"text": {"format": {"type": "text"}}}),
+        "/output/format/value/kind",
+        json!("text"),
+    );
+    member(
+        json!({"text": {"format": {"type": "json_object"}}}),
+        "/output/format/value/kind",
+        json!("json-object"),
+    );
     member(
         json!({"text": {"format": {"type": "json_schema", "name": "n", "schema": {"type": "object"}, "strict": true, "description": "d"}}}),
         "/output/format/value",
@@ -124,19 +156,59 @@ fn every_member_has_its_place_and_comes_back() {
         "/state/contextManagement/value",
         json!([{"kind": "compact", "triggerTokens": 2000}]),
     );
-    member(json!({"truncation": "auto"}), "/state/contextManagement/value/0/kind", json!("truncate"));
-    member(json!({"prompt": {"id": "pmpt_1", "variables": {"a": "b"}}}), "/state/resources/0/resourceType", json!("prompt"));
-    member(json!({"previous_response_id": "resp_1"}), "/conversation/continuations/0/resourceType", json!("response"));
-    member(json!({"previous_response_id": "resp_1"}), "/conversation/completeness", json!("reference-only"));
-    member(json!({"conversation": "conv_1"}), "/conversation/continuations/0/resourceType", json!("conversation"));
-    member(json!({"conversation": {"id": "conv_1"}}), "/conversation/continuations/0/resourceType", json!("conversation"));
+    member(
+        json!({"truncation": "auto"}),
+        "/state/contextManagement/value/0/kind",
+        json!("truncate"),
+    );
+    member(
+        json!({"prompt": {"id": "pmpt_1", "variables": {"a": "b"}}}),
+        "/state/resources/0/resourceType",
+        json!("prompt"),
+    );
+    member(
+        json!({"previous_response_id": "resp_1"}),
+        "/conversation/continuations/0/resourceType",
+        json!("response"),
+    );
+    member(
+        json!({"previous_response_id": "resp_1"}),
+        "/conversation/completeness",
+        json!("reference-only"),
+    );
+    member(
+        json!({"conversation": "conv_1"}),
+        "/conversation/continuations/0/resourceType",
+        json!("conversation"),
+    );
+    member(
+        json!({"conversation": {"id": "conv_1"}}),
+        "/conversation/continuations/0/resourceType",
+        json!("conversation"),
+    );
     member(json!({"prompt_cache_key": "k"}), "/cache/affinityKey", json!("k"));
-    member(json!({"prompt_cache_options": {"mode": "explicit", "ttl": "30m"}}), "/cache/mode", json!("explicit"));
-    member(json!({"prompt_cache_options": {"mode": "implicit"}}), "/cache/mode", json!("automatic"));
+    member(
+        json!({"prompt_cache_options": {"mode": "explicit", "ttl": "30m"}}),
+        "/cache/mode",
+        json!("explicit"),
+    );
+    member(
+        json!({"prompt_cache_options": {"mode": "implicit"}}),
+        "/cache/mode",
+        json!("automatic"),
+    );
     member(json!({"metadata": {"a": "b"}}), "/metadata/labels/a", json!("b"));
     member(json!({"user": "u"}), "/metadata/endUserRef", json!("u"));
-    member(json!({"instructions": "be brief"}), "/conversation/items/0/placement", json!("instructions"));
-    member(json!({"instructions": "be brief"}), "/conversation/items/0/role", json!("developer"));
+    member(
+        json!({"instructions": "be brief"}),
+        "/conversation/items/0/placement",
+        json!("instructions"),
+    );
+    member(
+        json!({"instructions": "be brief"}),
+        "/conversation/items/0/role",
+        json!("developer"),
+    );
     member(json!({"stream": true}), "/schemaVersion", json!("2.0"));
 }
 
@@ -169,7 +241,12 @@ fn items(wire: &[Value], kinds: &[&str], pointer: &str, expected: Value) {
     let body = input(&list);
     let decoded = decode(&body);
     let record = serde_json::to_value(&decoded.unified.conversation.items).unwrap();
-    let found: Vec<&str> = record.as_array().unwrap().iter().map(|item| item["kind"].as_str().unwrap()).collect();
+    let found: Vec<&str> = record
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| item["kind"].as_str().unwrap())
+        .collect();
     assert_eq!(found[1..found.len() - 1], *kinds, "{wire:?}");
     assert_eq!(record.pointer(&format!("/1{pointer}")), Some(&expected), "{wire:?}: {}", record[1]);
     assert_eq!(back(decoded), body);
@@ -181,17 +258,38 @@ fn messages() {
     let m = &["message"];
     item(&user("hi"), m, "/parts/0/text", json!("hi"));
     item(&json!({"role": "user", "content": "no type"}), m, "/parts/0/text", json!("no type"));
-    item(&message("user", json!({"type": "input_text", "text": "hi"})), m, "/parts/0/text", json!("hi"));
-    item(&message("system", json!({"type": "input_text", "text": "s"})), m, "/placement", json!("inline"));
-    item(&message("developer", json!({"type": "input_text", "text": "s"})), m, "/role", json!("developer"));
     item(
-        &message("user", json!({"type": "input_image", "image_url": "https://example.org/a.png", "detail": "original"})),
+        &message("user", json!({"type": "input_text", "text": "hi"})),
+        m,
+        "/parts/0/text",
+        json!("hi"),
+    );
+    item(
+        &message("system", json!({"type": "input_text", "text": "s"})),
+        m,
+        "/placement",
+        json!("inline"),
+    );
+    item(
+        &message("developer", json!({"type": "input_text", "text": "s"})),
+        m,
+        "/role",
+        json!("developer"),
+    );
+    item(
+        &message(
+            "user",
+            json!({"type": "input_image", "image_url": "https://example.org/a.png", "detail": "original"}),
+        ),
         m,
         "/parts/0/media/detail",
         json!("original"),
     );
     item(
-        &message("user", json!({"type": "input_image", "image_url": "data:image/png;base64,AAAA", "detail": "auto"})),
+        &message(
+            "user",
+            json!({"type": "input_image", "image_url": "data:image/png;base64,AAAA", "detail": "auto"}),
+        ),
         m,
         "/parts/0/source/data",
         json!("AAAA"),
@@ -203,7 +301,10 @@ fn messages() {
         json!("file"),
     );
     item(
-        &message("user", json!({"type": "input_file", "file_data": "data:application/pdf;base64,AAAA", "filename": "a.pdf"})),
+        &message(
+            "user",
+            json!({"type": "input_file", "file_data": "data:application/pdf;base64,AAAA", "filename": "a.pdf"}),
+        ),
         m,
         "/parts/0/kind",
         json!("document"),
@@ -220,16 +321,32 @@ fn messages() {
         "/parts/0/source/url",
         json!("https://example.org/a.pdf"),
     );
-    item(&message("user", json!({"type": "input_file", "file_id": "file-1"})), m, "/parts/0/kind", json!("file"));
     item(
-        &message("user", json!({"type": "input_audio", "input_audio": {"data": "AAAA", "format": "mp3"}})),
+        &message("user", json!({"type": "input_file", "file_id": "file-1"})),
+        m,
+        "/parts/0/kind",
+        json!("file"),
+    );
+    item(
+        &message(
+            "user",
+            json!({"type": "input_audio", "input_audio": {"data": "AAAA", "format": "mp3"}}),
+        ),
         m,
         "/parts/0/source/mediaType",
         json!("audio/mpeg"),
     );
-    item(&message("user", json!({"type": "input_smell", "scent": "rose"})), m, "/parts/0/text", json!(""));
     item(
-        &message("user", json!({"type": "input_text", "text": "t", "prompt_cache_breakpoint": {"mode": "explicit", "ttl": "30m"}})),
+        &message("user", json!({"type": "input_smell", "scent": "rose"})),
+        m,
+        "/parts/0/text",
+        json!(""),
+    );
+    item(
+        &message(
+            "user",
+            json!({"type": "input_text", "text": "t", "prompt_cache_breakpoint": {"mode": "explicit", "ttl": "30m"}}),
+        ),
         m,
         "/parts/0/text",
         json!("t"),
@@ -242,7 +359,12 @@ fn messages() {
         "/parts/0/annotations/0/spans/0",
         json!({"of": "answer", "start": 0, "end": 1, "unit": "character"}),
     );
-    item(&message("assistant", json!({"type": "refusal", "refusal": "no"})), m, "/parts/0/kind", json!("refusal"));
+    item(
+        &message("assistant", json!({"type": "refusal", "refusal": "no"})),
+        m,
+        "/parts/0/kind",
+        json!("refusal"),
+    );
 }
 
 #[test]
@@ -250,14 +372,26 @@ fn annotations_keep_their_files_apart() {
     let text = |annotation: Value| json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "abcd", "annotations": [annotation]}]});
     let at = "/parts/0/annotations/0";
     for (annotation, pointer, expected) in [
-        (json!({"type": "file_citation", "file_id": "file-secret", "filename": "f", "index": 2}), "/source/title", json!("f")),
+        (
+            json!({"type": "file_citation", "file_id": "file-secret", "filename": "f", "index": 2}),
+            "/source/title",
+            json!("f"),
+        ),
         (
             json!({"type": "container_file_citation", "container_id": "cntr-secret", "file_id": "file-secret", "filename": "f", "start_index": 1, "end_index": 2}),
             "/spans/0/end",
             json!(2),
         ),
-        (json!({"type": "file_path", "file_id": "file-secret", "index": 3}), "/kind", json!("file-path")),
-        (json!({"type": "url_citation", "url": "https://example.org/", "title": "t", "start_index": 0, "end_index": 4}), "/source/uri", json!("https://example.org/")),
+        (
+            json!({"type": "file_path", "file_id": "file-secret", "index": 3}),
+            "/kind",
+            json!("file-path"),
+        ),
+        (
+            json!({"type": "url_citation", "url": "https://example.org/", "title": "t", "start_index": 0, "end_index": 4}),
+            "/source/uri",
+            json!("https://example.org/"),
+        ),
     ] {
         let wire = text(annotation);
         item(&wire, &["message"], &format!("{at}{pointer}"), expected);
@@ -265,7 +399,12 @@ fn annotations_keep_their_files_apart() {
         assert!(!record.contains("secret"), "{record}");
     }
     // One of an unknown type is no citation, and is kept.
-    item(&text(json!({"type": "smell_citation", "nose": 1})), &["message"], "/parts/0/text", json!("abcd"));
+    item(
+        &text(json!({"type": "smell_citation", "nose": 1})),
+        &["message"],
+        "/parts/0/text",
+        json!("abcd"),
+    );
 }
 
 #[test]
@@ -275,7 +414,12 @@ fn reasoning_keeps_its_secret() {
     item(&one, &["reasoning"], "/parts/0/privateState/issuer", json!("client-asserted"));
     let empty = json!({"type": "reasoning", "summary": [], "encrypted_content": "gAAA-secret"});
     item(&empty, &["reasoning"], "/parts/0/state", json!("omitted"));
-    item(&json!({"type": "reasoning", "id": "rs_2", "summary": []}), &["reasoning"], "/parts/0/state", json!("omitted"));
+    item(
+        &json!({"type": "reasoning", "id": "rs_2", "summary": []}),
+        &["reasoning"],
+        "/parts/0/state",
+        json!("omitted"),
+    );
     item(
         &json!({"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "open"}]}),
         &["reasoning"],
@@ -288,7 +432,8 @@ fn reasoning_keeps_its_secret() {
 
 #[test]
 fn calls_of_the_client_with_their_outputs() {
-    let pair = |call: Value, output: Value, kinds: &[&str], pointer: &str, expected: Value| items(&[call, output], kinds, pointer, expected);
+    let pair =
+        |call: Value, output: Value, kinds: &[&str], pointer: &str, expected: Value| items(&[call, output], kinds, pointer, expected);
     let both = ["tool-call", "tool-result"];
     pair(
         json!({"type": "function_call", "id": "fc_1", "call_id": "c.1", "name": "f", "arguments": "{\"a\": 1}", "status": "completed", "namespace": "n", "caller": {"type": "program", "caller_id": "p"}}),
@@ -456,8 +601,18 @@ fn approvals_references_compaction_and_unknown_items() {
         "/approvalId",
         json!("mcpr_1"),
     );
-    item(&json!({"type": "item_reference", "id": "msg_1"}), &["reference"], "/target/resource/resourceType", json!("item"));
-    item(&json!({"type": "compaction", "id": "cmp_1", "encrypted_content": "gAAA"}), &["compaction-summary"], "/covers/count", json!(1));
+    item(
+        &json!({"type": "item_reference", "id": "msg_1"}),
+        &["reference"],
+        "/target/resource/resourceType",
+        json!("item"),
+    );
+    item(
+        &json!({"type": "compaction", "id": "cmp_1", "encrypted_content": "gAAA"}),
+        &["compaction-summary"],
+        "/covers/count",
+        json!(1),
+    );
     let large = "x".repeat(20_000);
     for unknown in [
         json!({"type": "additional_tools", "role": "developer", "tools": [{"type": "function", "name": "f", "parameters": {}}]}),
@@ -493,8 +648,18 @@ fn every_tool_comes_back() {
         "/allowedCallers",
         json!(["model", "code"]),
     );
-    tool(json!({"type": "function", "name": "f"}), "function", "/portability", json!("portable"));
-    tool(json!({"type": "custom", "name": "c", "format": {"type": "text"}}), "custom", "/grammar/syntax", json!("text"));
+    tool(
+        json!({"type": "function", "name": "f"}),
+        "function",
+        "/portability",
+        json!("portable"),
+    );
+    tool(
+        json!({"type": "custom", "name": "c", "format": {"type": "text"}}),
+        "custom",
+        "/grammar/syntax",
+        json!("text"),
+    );
     tool(
         json!({"type": "custom", "name": "c", "description": "d", "format": {"type": "grammar", "syntax": "lark", "definition": "start: x"}}),
         "custom",
@@ -508,7 +673,12 @@ fn every_tool_comes_back() {
         "/execution",
         json!("client"),
     );
-    for word in ["web_search", "web_search_2025_08_26", "web_search_preview", "web_search_preview_2025_03_11"] {
+    for word in [
+        "web_search",
+        "web_search_2025_08_26",
+        "web_search_preview",
+        "web_search_preview_2025_03_11",
+    ] {
         tool(
             json!({"type": word, "search_context_size": "low", "user_location": {"type": "approximate", "city": "c", "country": "DE", "region": "r", "timezone": "Europe/Berlin"}}),
             "web-search",
@@ -535,7 +705,12 @@ fn every_tool_comes_back() {
         "/config/displayWidth",
         json!(10),
     );
-    tool(json!({"type": "code_interpreter", "container": "cntr_secret"}), "code-execution", "/portability", json!("owner-bound"));
+    tool(
+        json!({"type": "code_interpreter", "container": "cntr_secret"}),
+        "code-execution",
+        "/portability",
+        json!("owner-bound"),
+    );
     tool(
         json!({"type": "code_interpreter", "container": {"type": "auto", "file_ids": ["file-secret"], "memory_limit": "4g", "network_policy": {"type": "allowlist", "allowed_domains": ["example.org"]}}}),
         "code-execution",
@@ -561,8 +736,18 @@ fn every_tool_comes_back() {
         json!("always"),
     );
     tool(json!({"type": "local_shell"}), "shell", "/execution", json!("client"));
-    tool(json!({"type": "shell", "environment": {"type": "local", "skills": []}}), "shell", "/execution", json!("client"));
-    tool(json!({"type": "shell", "environment": {"type": "container_auto", "memory_limit": "1g"}}), "shell", "/execution", json!("provider"));
+    tool(
+        json!({"type": "shell", "environment": {"type": "local", "skills": []}}),
+        "shell",
+        "/execution",
+        json!("client"),
+    );
+    tool(
+        json!({"type": "shell", "environment": {"type": "container_auto", "memory_limit": "1g"}}),
+        "shell",
+        "/execution",
+        json!("provider"),
+    );
     tool(
         json!({"type": "shell", "environment": {"type": "container_reference", "container_id": "cntr_secret"}}),
         "shell",
@@ -570,8 +755,18 @@ fn every_tool_comes_back() {
         json!("container"),
     );
     tool(json!({"type": "apply_patch"}), "apply-patch", "/execution", json!("client"));
-    tool(json!({"type": "programmatic_tool_calling"}), "programmatic-calling", "/execution", json!("provider"));
-    tool(json!({"type": "x_search", "from": "secret"}), "openai-responses:x_search", "/portability", json!("owner-bound"));
+    tool(
+        json!({"type": "programmatic_tool_calling"}),
+        "programmatic-calling",
+        "/execution",
+        json!("provider"),
+    );
+    tool(
+        json!({"type": "x_search", "from": "secret"}),
+        "openai-responses:x_search",
+        "/portability",
+        json!("owner-bound"),
+    );
     tool(
         json!({"type": "namespace", "name": "n", "description": "d", "tools": [{"type": "function", "name": "f", "parameters": {"type": "object"}}, {"type": "custom", "name": "g"}]}),
         "function",
@@ -582,13 +777,18 @@ fn every_tool_comes_back() {
 
 #[test]
 fn every_tool_choice_comes_back() {
-    let choice = |wire: Value, pointer: &str, expected: Value| member(json!({"tool_choice": wire}), &format!("/toolChoice{pointer}"), expected);
+    let choice =
+        |wire: Value, pointer: &str, expected: Value| member(json!({"tool_choice": wire}), &format!("/toolChoice{pointer}"), expected);
     choice(json!("auto"), "/kind", json!("auto"));
     choice(json!("none"), "/kind", json!("none"));
     choice(json!("required"), "/kind", json!("required"));
     choice(json!({"type": "function", "name": "f"}), "/tool/name", json!("f"));
     choice(json!({"type": "custom", "name": "c"}), "/tool/toolType", json!("custom"));
-    choice(json!({"type": "mcp", "server_label": "s", "name": "n"}), "/tool/serverLabel", json!("s"));
+    choice(
+        json!({"type": "mcp", "server_label": "s", "name": "n"}),
+        "/tool/serverLabel",
+        json!("s"),
+    );
     choice(
         json!({"type": "allowed_tools", "mode": "required", "tools": [{"type": "function", "name": "f"}, {"type": "image_generation"}]}),
         "/tools/1/toolType",
@@ -623,12 +823,30 @@ fn what_cannot_be_read_is_refused_at_its_place() {
         (r#"{"model":"m","input":[]}"#, "invalid-request.invalid-value", "/input"),
         (r#"{"model":"m","input":[1]}"#, "invalid-request.wrong-type", "/input/0"),
         (r#"{"model":"m","input":[{}]}"#, "invalid-request.missing-field", "/input/0/type"),
-        (r#"{"model":"m","input":[{"role":"king","content":"x"}]}"#, "invalid-request.invalid-value", "/input/0/role"),
-        (r#"{"model":"m","input":[{"role":"user","content":7}]}"#, "invalid-request.wrong-type", "/input/0/content"),
-        (r#"{"model":"m","input":"x","instructions":7}"#, "invalid-request.wrong-type", "/instructions"),
-        (r#"{"model":"m","model":"n","input":"x"}"#, "invalid-request.duplicate-key", "/model"),
+        (
+            r#"{"model":"m","input":[{"role":"king","content":"x"}]}"#,
+            "invalid-request.invalid-value",
+            "/input/0/role",
+        ),
+        (
+            r#"{"model":"m","input":[{"role":"user","content":7}]}"#,
+            "invalid-request.wrong-type",
+            "/input/0/content",
+        ),
+        (
+            r#"{"model":"m","input":"x","instructions":7}"#,
+            "invalid-request.wrong-type",
+            "/instructions",
+        ),
+        (
+            r#"{"model":"m","model":"n","input":"x"}"#,
+            "invalid-request.duplicate-key",
+            "/model",
+        ),
     ] {
-        let error = OpenAiResponses.decode_request(body.as_bytes(), &DecodeContext::offline()).unwrap_err();
+        let error = OpenAiResponses
+            .decode_request(body.as_bytes(), &DecodeContext::offline())
+            .unwrap_err();
         assert_eq!((error.code.as_str(), error.field_path.as_deref()), (code, Some(pointer)), "{body}");
     }
 }
@@ -644,12 +862,16 @@ fn types(body: &Value) -> Vec<String> {
 
 #[test]
 fn private_state_goes_to_its_owner_only() {
-    let reasoning = json!({"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "s"}], "encrypted_content": "gAAA"});
+    let reasoning =
+        json!({"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "s"}], "encrypted_content": "gAAA"});
     let answer = json!({"type": "message", "id": "msg_1", "status": "completed", "role": "assistant", "content": [{"type": "output_text", "text": "t", "annotations": []}]});
     let body = input(&[user("q"), reasoning, answer, user("r")]);
     assert_eq!(back(decode(&body)), body);
     let (wire, encoded) = elsewhere(&body);
-    assert!(!encoded.body.contains("gAAA") && !encoded.body.contains("rs_1") && !encoded.body.contains("msg_1"), "{wire}");
+    assert!(
+        !encoded.body.contains("gAAA") && !encoded.body.contains("rs_1") && !encoded.body.contains("msg_1"),
+        "{wire}"
+    );
     assert_eq!(types(&body), ["message", "message", "message"]);
     assert!(encoded.loss.entries.iter().any(|entry| entry.feature == "reasoning.text"));
 }
@@ -680,13 +902,21 @@ fn reasoning_stands_before_what_it_was_made_with() {
     let kinds = |items: &[Value]| {
         let wire = back(decode(&input(items)));
         let list = wire["input"].as_array().unwrap().clone();
-        list.iter().map(|item| item["type"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        list.iter()
+            .map(|item| item["type"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
     };
-    assert_eq!(kinds(&[user("q"), reasoning(1), answer.clone()]), ["message", "reasoning", "message"]);
+    assert_eq!(
+        kinds(&[user("q"), reasoning(1), answer.clone()]),
+        ["message", "reasoning", "message"]
+    );
     assert_eq!(kinds(&[user("q"), reasoning(1), user("r")]), ["message", "message"]);
     assert_eq!(kinds(&[user("q"), reasoning(1)]), ["message"]);
     assert_eq!(kinds(&[user("q"), reasoning(1), reasoning(2), user("r")]), ["message", "message"]);
-    assert_eq!(kinds(&[user("q"), reasoning(1), reasoning(2), answer]), ["message", "reasoning", "reasoning", "message"]);
+    assert_eq!(
+        kinds(&[user("q"), reasoning(1), reasoning(2), answer]),
+        ["message", "reasoning", "reasoning", "message"]
+    );
     // A follower without its ID: then the reasoning goes without one too.
     let bare = json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "t"}]});
     let wire = back(decode(&input(&[user("q"), reasoning(1), bare])));
@@ -698,36 +928,66 @@ fn calls_have_outputs_and_outputs_have_calls() {
     let call = |id: &str| json!({"type": "function_call", "call_id": id, "name": "f", "arguments": "{}"});
     let output = |id: &str| json!({"type": "function_call_output", "call_id": id, "output": "x"});
     for (items, expected) in [
-        (vec![user("q"), call("a"), output("a")], vec!["message", "function_call", "function_call_output"]),
-        (vec![user("q"), call("a"), user("r")], vec!["message", "function_call", "function_call_output", "message"]),
+        (
+            vec![user("q"), call("a"), output("a")],
+            vec!["message", "function_call", "function_call_output"],
+        ),
+        (
+            vec![user("q"), call("a"), user("r")],
+            vec!["message", "function_call", "function_call_output", "message"],
+        ),
         (vec![user("q"), output("a")], vec!["message", "message"]),
-        (vec![user("q"), output("a"), call("a")], vec!["message", "message", "function_call", "function_call_output"]),
+        (
+            vec![user("q"), output("a"), call("a")],
+            vec!["message", "message", "function_call", "function_call_output"],
+        ),
         (
             vec![user("q"), call("a"), call("b"), output("b"), output("a")],
-            vec!["message", "function_call", "function_call", "function_call_output", "function_call_output"],
+            vec![
+                "message",
+                "function_call",
+                "function_call",
+                "function_call_output",
+                "function_call_output",
+            ],
         ),
         (
             vec![user("q"), call("a"), output("a"), output("a")],
             vec!["message", "function_call", "function_call_output", "message"],
         ),
         (
-            vec![user("q"), json!({"type": "custom_tool_call", "call_id": "a", "name": "f", "input": "x"})],
+            vec![
+                user("q"),
+                json!({"type": "custom_tool_call", "call_id": "a", "name": "f", "input": "x"}),
+            ],
             vec!["message", "custom_tool_call", "custom_tool_call_output"],
         ),
         (
-            vec![user("q"), json!({"type": "shell_call", "call_id": "a", "action": {"commands": ["ls"]}})],
+            vec![
+                user("q"),
+                json!({"type": "shell_call", "call_id": "a", "action": {"commands": ["ls"]}}),
+            ],
             vec!["message", "shell_call", "shell_call_output"],
         ),
         (
-            vec![user("q"), json!({"type": "apply_patch_call", "call_id": "a", "operation": {"type": "delete_file", "path": "p"}})],
+            vec![
+                user("q"),
+                json!({"type": "apply_patch_call", "call_id": "a", "operation": {"type": "delete_file", "path": "p"}}),
+            ],
             vec!["message", "apply_patch_call", "apply_patch_call_output"],
         ),
         (
-            vec![user("q"), json!({"type": "local_shell_call", "call_id": "a", "action": {"type": "exec", "command": ["ls"], "env": {}}})],
+            vec![
+                user("q"),
+                json!({"type": "local_shell_call", "call_id": "a", "action": {"type": "exec", "command": ["ls"], "env": {}}}),
+            ],
             vec!["message", "local_shell_call", "local_shell_call_output"],
         ),
         (
-            vec![user("q"), json!({"type": "computer_call", "call_id": "a", "action": {"type": "wait"}, "pending_safety_checks": []})],
+            vec![
+                user("q"),
+                json!({"type": "computer_call", "call_id": "a", "action": {"type": "wait"}, "pending_safety_checks": []}),
+            ],
             vec!["message"],
         ),
     ] {
@@ -755,7 +1015,12 @@ fn call_ids_are_mapped_one_to_one() {
     };
     let items: Vec<Value> = [pair(&long), pair(&longer), pair("same"), pair("same")].concat();
     let (wire, encoded) = elsewhere(&input(&items));
-    let ids: Vec<&str> = wire["input"].as_array().unwrap().iter().map(|item| item["call_id"].as_str().unwrap()).collect();
+    let ids: Vec<&str> = wire["input"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| item["call_id"].as_str().unwrap())
+        .collect();
     assert!(ids.iter().all(|id| id.len() <= 64));
     for (n, id) in ids.iter().enumerate().step_by(2) {
         assert_eq!(ids[n + 1], *id, "an output follows its call");
@@ -815,7 +1080,8 @@ fn text(role: &str, text: &str) -> Value {
 
 #[test]
 fn a_history_of_another_protocol_is_legal() {
-    let system = json!({"kind": "message", "role": "system", "placement": "instructions", "parts": [{"partId": "p", "kind": "text", "text": "s"}]});
+    let system =
+        json!({"kind": "message", "role": "system", "placement": "instructions", "parts": [{"partId": "p", "kind": "text", "text": "s"}]});
     let request = foreign(&[system, text("user", "q"), text("assistant", "a"), text("user", "r")], &json!([]));
     let (wire, _) = encode(&request, &plain());
     assert_eq!(wire["instructions"], "s");
@@ -835,13 +1101,24 @@ fn tools_of_another_protocol_are_offered_in_the_targets_words() {
         {"toolId": "t4", "kind": "advisor", "execution": "provider", "portability": "owner-bound", "requirement": "required", "name": "x"},
     ]);
     let (wire, encoded) = encode(&foreign(&[text("user", "q")], &tools), &plain());
-    let kinds: Vec<&str> = wire["tools"].as_array().unwrap().iter().map(|tool| tool["type"].as_str().unwrap()).collect();
+    let kinds: Vec<&str> = wire["tools"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| tool["type"].as_str().unwrap())
+        .collect();
     assert_eq!(kinds, ["function", "function", "web_search", "function"]);
-    assert_eq!(wire["tools"][0]["name"], OpenAiResponses.wire_tool_name(&foreign(&[], &tools).tools[0], &Capabilities::of(OpenAiResponses.capabilities())));
+    assert_eq!(
+        wire["tools"][0]["name"],
+        OpenAiResponses.wire_tool_name(&foreign(&[], &tools).tools[0], &Capabilities::of(OpenAiResponses.capabilities()))
+    );
     assert_eq!(wire["tools"][0]["strict"], false, "absent is not false here");
     assert_eq!(wire["tools"][1]["strict"], false, "the schema is open");
     assert_eq!(wire["tools"][2]["filters"]["allowed_domains"], json!(["example.org"]));
-    assert!(encoded.loss.is_unsupported(), "a required tool that cannot be offered ends the turn");
+    assert!(
+        encoded.loss.is_unsupported(),
+        "a required tool that cannot be offered ends the turn"
+    );
     assert!(encoded.loss.entries.iter().any(|entry| entry.path == "/tools/2/config/maxUses"));
 }
 
@@ -856,13 +1133,26 @@ fn the_codex_service_gets_only_what_its_client_sends() {
     for member in ["max_output_tokens", "temperature", "user", "metadata"] {
         assert!(wire.get(member).is_none(), "{member}");
     }
-    assert_eq!(encoded.loss.entries.iter().filter(|entry| entry.reason == "this dialect refuses it").count(), 4);
+    assert_eq!(
+        encoded
+            .loss
+            .entries
+            .iter()
+            .filter(|entry| entry.reason == "this dialect refuses it")
+            .count(),
+        4
+    );
 }
 
 #[test]
 fn json_mode_has_the_word_in_its_input() {
     let mut request = foreign(&[text("user", "q")], &json!([]));
-    request.output = Some(decode(&json!({"model": "m", "input": "x", "text": {"format": {"type": "json_object"}}})).unified.output.unwrap());
+    request.output = Some(
+        decode(&json!({"model": "m", "input": "x", "text": {"format": {"type": "json_object"}}}))
+            .unified
+            .output
+            .unwrap(),
+    );
     let (wire, _) = encode(&request, &plain());
     assert!(wire["input"].to_string().to_lowercase().contains("json"), "{wire}");
 }

@@ -238,6 +238,15 @@ impl Answer {
         self.added(index, node);
         let Some(mut open) = self.open.remove(&index) else { return };
         self.closed.insert(index);
+        if open.kind != Kind::Late && open.wire_kind() != node.kind() {
+            // What began cannot become something else; it ends, and the other item comes whole.
+            self.warn("stream.done-differs", "an item ended otherwise than it was told; its end counts");
+            for id in &open.ids {
+                self.unfinished(id);
+            }
+            let ids = (0..width(&node.kind())).map(|_| self.next_id()).collect();
+            open = Open::late(ids, node);
+        }
         let mut ids = open.ids.clone();
         let spare = self.keeper.context.item_id(self.items.len() as u64);
         if ids.len() < 2 {
@@ -268,7 +277,13 @@ impl Answer {
             return;
         };
         let own = id.resource(number::ITEM_ID);
-        let Some(at) = self.keeper.resources.iter().skip(first).position(|resource| resource.resource_id == own) else {
+        let Some(at) = self
+            .keeper
+            .resources
+            .iter()
+            .skip(first)
+            .position(|resource| resource.resource_id == own)
+        else {
             return;
         };
         let at = first + at;
@@ -285,7 +300,12 @@ impl Answer {
         if let Some(resource) = self.keeper.resources.get_mut(at) {
             resource.resource_id = other.clone();
         }
-        for reference in head.provider_data.iter_mut().flatten().filter(|reference| reference.resource_id == own) {
+        for reference in head
+            .provider_data
+            .iter_mut()
+            .flatten()
+            .filter(|reference| reference.resource_id == own)
+        {
             reference.resource_id = other.clone();
         }
     }
@@ -398,7 +418,9 @@ impl Answer {
             !ECHO.contains(&first)
         };
         // As written too: the record adds up and leaves zeros to whoever reads it.
-        let spelled = ["usage", "tool_usage"].iter().filter_map(|key| Some((format!("/{key}"), root.get(key)?.to_json())));
+        let spelled = ["usage", "tool_usage"]
+            .iter()
+            .filter_map(|key| Some((format!("/{key}"), root.get(key)?.to_json())));
         let form = Form {
             spelled: spelled.collect(),
             ..Form::default()
@@ -408,7 +430,14 @@ impl Answer {
     }
 
     fn losses(&mut self) {
-        let entries = self.keeper.loss.report().entries.get(self.losses_told..).unwrap_or_default().to_vec();
+        let entries = self
+            .keeper
+            .loss
+            .report()
+            .entries
+            .get(self.losses_told..)
+            .unwrap_or_default()
+            .to_vec();
         self.losses_told += entries.len();
         if !entries.is_empty() {
             self.out.push(EventBody::LossUpdate(LossUpdate { entries }));
@@ -430,14 +459,18 @@ impl Answer {
                 continue;
             }
             self.partial(&open);
-            for id in open.ids.iter().filter(|_| is_good) {
-                let done = ItemCompleted {
-                    status: ItemStatus::Incomplete,
-                    item: None,
-                };
-                self.tell(EventDraft::of_item(id.clone(), EventBody::ItemCompleted(done)));
+            if is_good {
+                open.ids.iter().for_each(|id| self.unfinished(id));
             }
         }
+    }
+
+    fn unfinished(&mut self, id: &UnifiedId) {
+        let done = ItemCompleted {
+            status: ItemStatus::Incomplete,
+            item: None,
+        };
+        self.tell(EventDraft::of_item(id.clone(), EventBody::ItemCompleted(done)));
     }
 
     /// An event tells an error; `response.failed` may follow.
@@ -473,8 +506,14 @@ impl Answer {
         self.begin(&Node::null());
         let resource = self.keeper.context.operation_id.resource(number::ROOT + 3);
         let kind = ResourceType::Other("error".into());
-        self.keeper
-            .keep(super::encode_response::ERROR_BODY, kind, None, resource, node.to_text(), String::new());
+        self.keeper.keep(
+            super::encode_response::ERROR_BODY,
+            kind,
+            None,
+            resource,
+            node.to_text(),
+            String::new(),
+        );
         if let (Some(last), Node::Object(members)) = (self.keeper.resources.last_mut(), node) {
             last.wire_paths = members.iter().map(|(key, _)| format!("/{key}")).collect();
         }

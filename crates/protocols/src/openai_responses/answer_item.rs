@@ -95,6 +95,19 @@ impl Open {
         }
     }
 
+    /// An item of which nothing was told yet.
+    pub(super) fn late(ids: Vec<UnifiedId>, node: &Node) -> Self {
+        Self {
+            kind: Kind::Late,
+            ..Self::new(ids, node)
+        }
+    }
+
+    /// The type of the wire item as it began.
+    pub(super) fn wire_kind(&self) -> String {
+        self.node.kind()
+    }
+
     fn id(&self) -> UnifiedId {
         self.ids.first().cloned().unwrap_or_else(UnifiedId::pending)
     }
@@ -114,7 +127,13 @@ impl Answer {
                     _ => Role::Assistant,
                 };
                 let placement = matches!(role, Role::System | Role::Developer).then_some(throughline_format::item::Placement::Inline);
-                vec![Made::new(role, UnifiedItemBody::Message(MessageItem { parts: Vec::new(), placement }))]
+                vec![Made::new(
+                    role,
+                    UnifiedItemBody::Message(MessageItem {
+                        parts: Vec::new(),
+                        placement,
+                    }),
+                )]
             }
             Kind::Reasoning => vec![Made::new(
                 Role::Assistant,
@@ -238,7 +257,10 @@ impl Answer {
     pub(super) fn part_added(&mut self, index: u64, list: List, at: u64, node: &Node) {
         let is_reasoning = list == List::Summary || node.kind() == "reasoning_text";
         let kind = if is_reasoning { "reasoning" } else { "message" };
-        if self.open_item(index, None, kind).is_none_or(|open| !matches!(open.kind, Kind::Message | Kind::Reasoning)) {
+        if self
+            .open_item(index, None, kind)
+            .is_none_or(|open| !matches!(open.kind, Kind::Message | Kind::Reasoning))
+        {
             return;
         }
         let body = match (is_reasoning, node.kind().as_str()) {
@@ -255,7 +277,10 @@ impl Answer {
     pub(super) fn text(&mut self, index: u64, list: List, at: u64, text: &str, node: &Node, is_refusal: bool) {
         let is_reasoning = list == List::Summary || self.open.get(&index).is_some_and(|open| open.kind == Kind::Reasoning);
         let kind = if is_reasoning { "reasoning" } else { "message" };
-        if self.open_item(index, None, kind).is_none_or(|open| !matches!(open.kind, Kind::Message | Kind::Reasoning)) {
+        if self
+            .open_item(index, None, kind)
+            .is_none_or(|open| !matches!(open.kind, Kind::Message | Kind::Reasoning))
+        {
             return;
         }
         let body = || match (is_reasoning, is_refusal) {
@@ -296,7 +321,11 @@ impl Answer {
     pub(super) fn text_done(&mut self, index: u64, list: List, at: u64, whole: &str, is_refusal: bool) {
         self.text(index, list, at, "", &Node::null(), is_refusal);
         let Some(position) = self.position(index, list, at) else { return };
-        let said = self.open.get(&index).and_then(|open| open.parts.get(position)).map(|part| part.text.clone());
+        let said = self
+            .open
+            .get(&index)
+            .and_then(|open| open.parts.get(position))
+            .map(|part| part.text.clone());
         if let Some(rest) = said.and_then(|said| whole.strip_prefix(said.as_str()).map(str::to_owned))
             && !rest.is_empty()
         {
@@ -311,20 +340,30 @@ impl Answer {
 
     /// A remark on a text.
     pub(super) fn annotation(&mut self, index: u64, at: u64, node: &Node) {
-        let Some(position) = self.position(index, List::Content, at) else { return };
-        let Some(part) = self.open.get(&index).and_then(|open| open.parts.get(position)) else { return };
+        let Some(position) = self.position(index, List::Content, at) else {
+            return;
+        };
+        let Some(part) = self.open.get(&index).and_then(|open| open.parts.get(position)) else {
+            return;
+        };
         if !matches!(part.body, PartBody::Text(_)) {
             return;
         }
         let (id, n) = (part.id.clone(), part.annotations.len());
         let path = format!("/output/{index}/content/{at}/annotations/{n}");
-        let Some(annotation) = decode_part::annotation(&mut self.keeper, &id, n, node, &path) else { return };
+        let Some(annotation) = decode_part::annotation(&mut self.keeper, &id, n, node, &path) else {
+            return;
+        };
         let Some(open) = self.open.get_mut(&index) else { return };
         let item = open.id();
         if let Some(part) = open.parts.get_mut(position) {
             part.annotations.push(annotation.clone());
         }
-        self.tell(EventDraft::of_part(item, id, EventBody::CitationReady(CitationReady { annotation })));
+        self.tell(EventDraft::of_part(
+            item,
+            id,
+            EventBody::CitationReady(CitationReady { annotation }),
+        ));
     }
 
     /// A piece of argument text.
@@ -487,7 +526,11 @@ impl Answer {
             self.item_delta(&item, Some(id), ItemDelta::PartStarted(PartStarted { part: started }));
         }
         let before = said.map_or("", |said| said.text.as_str());
-        let rest = part.as_text().and_then(|text| text.strip_prefix(before)).unwrap_or_default().to_owned();
+        let rest = part
+            .as_text()
+            .and_then(|text| text.strip_prefix(before))
+            .unwrap_or_default()
+            .to_owned();
         let of_part = |body: EventBody| EventDraft::of_part(item.clone(), id.clone(), body);
         match &part.body {
             PartBody::Text(text) => {
@@ -503,10 +546,16 @@ impl Answer {
                     self.tell(of_part(EventBody::CitationReady(CitationReady { annotation })));
                 }
             }
-            PartBody::Refusal(_) if !rest.is_empty() => self.tell(of_part(EventBody::TextDelta(TextDelta { text: rest, logprobs: None }))),
+            PartBody::Refusal(_) if !rest.is_empty() => self.tell(of_part(EventBody::TextDelta(TextDelta {
+                text: rest,
+                logprobs: None,
+            }))),
             PartBody::Reasoning(reasoning) => {
                 if !rest.is_empty() {
-                    self.tell(of_part(EventBody::ReasoningDelta(TextDelta { text: rest, logprobs: None })));
+                    self.tell(of_part(EventBody::ReasoningDelta(TextDelta {
+                        text: rest,
+                        logprobs: None,
+                    })));
                 }
                 if let Some(state) = &reasoning.private_state {
                     let ready = SignatureReady {
@@ -597,7 +646,11 @@ fn refusal_body() -> PartBody {
 fn reasoning_body(list: List) -> PartBody {
     PartBody::Reasoning(ReasoningPart {
         text: String::new(),
-        form: if list == List::Summary { ReasoningForm::Summary } else { ReasoningForm::Full },
+        form: if list == List::Summary {
+            ReasoningForm::Summary
+        } else {
+            ReasoningForm::Full
+        },
         state: ReasoningState::Disclosed,
         private_state: None,
     })

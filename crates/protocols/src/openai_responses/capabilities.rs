@@ -27,7 +27,10 @@ pub(super) static TABLE: CapabilityTable = CapabilityTable {
         (Feature::PartLogprobs, Support::Lossless),
         (Feature::Citation, Support::Degraded("addresses and files of its own")),
         (Feature::CitationSpan, Support::Lossless),
-        (Feature::GroundingSource, Support::Degraded("in answers with the search, in requests as text")),
+        (
+            Feature::GroundingSource,
+            Support::Degraded("in answers with the search, in requests as text"),
+        ),
         (
             Feature::ReasoningText,
             Support::Degraded("to clients; to providers only with private state of their own"),
@@ -43,7 +46,10 @@ pub(super) static TABLE: CapabilityTable = CapabilityTable {
         (Feature::ToolDeferLoading, Support::Lossless),
         (Feature::ToolAllowedCallers, Support::Lossless),
         (Feature::ToolApproval, Support::Degraded("only of MCP servers")),
-        (Feature::ToolHosted, Support::Degraded("images; its own other tools only where they came from")),
+        (
+            Feature::ToolHosted,
+            Support::Degraded("images; its own other tools only where they came from"),
+        ),
         (Feature::ToolHostedWebSearch, Support::Lossless),
         (Feature::ToolHostedCodeExecution, Support::Degraded("in a container of the target")),
         (Feature::ToolHostedComputerUse, Support::Degraded("other actions")),
@@ -84,7 +90,10 @@ pub(super) static TABLE: CapabilityTable = CapabilityTable {
         (Feature::MetadataLabels, Support::Lossless),
         (Feature::MetadataEndUser, Support::Lossless),
         (Feature::ResponseUsage, Support::Lossless),
-        (Feature::ResponseFinishReason, Support::Degraded("a status and, where it is incomplete, a reason")),
+        (
+            Feature::ResponseFinishReason,
+            Support::Degraded("a status and, where it is incomplete, a reason"),
+        ),
     ],
     knobs: Knobs {
         mid_conversation_system: true,

@@ -22,7 +22,9 @@ use throughline_format::{
 };
 
 pub(super) fn body(keeper: &mut Keeper, item: &Item<'_>, rest: &mut Node, kind: &str) -> Vec<Made> {
-    let (node, Some(id)) = (item.node, item.ids.first()) else { return Vec::new() };
+    let (node, Some(id)) = (item.node, item.ids.first()) else {
+        return Vec::new();
+    };
     let second = item.ids.get(1).cloned().unwrap_or_else(|| id.clone());
     match kind {
         "web_search_call" => web_search(node, id, &second),
@@ -79,7 +81,13 @@ pub(super) fn unknown(keeper: &mut Keeper, item: &Item<'_>, kind: &str) -> Vec<M
         _ => Role::Assistant,
     };
     let placement = (role == Role::Developer).then_some(throughline_format::item::Placement::Inline);
-    let mut made = Made::new(role, UnifiedItemBody::Message(MessageItem { parts: Vec::new(), placement }));
+    let mut made = Made::new(
+        role,
+        UnifiedItemBody::Message(MessageItem {
+            parts: Vec::new(),
+            placement,
+        }),
+    );
     let whole = item.node.to_json();
     if whole.as_str().len() > MAX_UNMAPPED_BYTES {
         let kind = ResourceType::Other("item".into());
@@ -267,12 +275,26 @@ fn outcome(status: Option<&str>) -> ExecutionOutcome {
 }
 
 /// Members of an image call that say how the image was made.
-pub(super) const IMAGE_MEMBERS: &[&str] = &["action", "background", "output_format", "prompt", "quality", "revised_prompt", "size"];
+pub(super) const IMAGE_MEMBERS: &[&str] = &[
+    "action",
+    "background",
+    "output_format",
+    "prompt",
+    "quality",
+    "revised_prompt",
+    "size",
+];
 
 fn image_generation(node: &Node, id: &UnifiedId, second: &UnifiedId) -> Vec<Made> {
     let members = IMAGE_MEMBERS.iter().map(|key| (*key, node.get(key).cloned()));
     let given = Node::object(members);
-    let call = hosted_call(node, id, UnifiedToolType::ImageGeneration, "image_generation", Some(given.to_json()));
+    let call = hosted_call(
+        node,
+        id,
+        UnifiedToolType::ImageGeneration,
+        "image_generation",
+        Some(given.to_json()),
+    );
     let format = node.str("output_format").unwrap_or_else(|| "png".into());
     let image = node.str("result").map(|data| {
         let source = media::inline(&format!("image/{format}"), &data);
@@ -298,7 +320,9 @@ fn mcp_call(node: &Node, id: &UnifiedId, second: &UnifiedId) -> Vec<Made> {
     call.raw_arguments = arguments(node);
     call.input = input(&call.raw_arguments);
     call.server_label = node.str("server_label");
-    let error = node.get("error").map(|error| error.as_text().or_else(|| error.str("message")).unwrap_or_else(|| error.to_text()));
+    let error = node
+        .get("error")
+        .map(|error| error.as_text().or_else(|| error.str("message")).unwrap_or_else(|| error.to_text()));
     if error.is_some() {
         call.lifecycle = UnifiedToolLifecycle::OutputError;
     }
@@ -307,7 +331,10 @@ fn mcp_call(node: &Node, id: &UnifiedId, second: &UnifiedId) -> Vec<Made> {
         call_id: call.call_id.clone(),
         tool_type: UnifiedToolType::Mcp,
         name: Some(call.name.clone()),
-        output: text.map(|text| UnifiedContentPart::text(second.part(0), text)).into_iter().collect(),
+        output: text
+            .map(|text| UnifiedContentPart::text(second.part(0), text))
+            .into_iter()
+            .collect(),
         is_error: error.is_some().then_some(true),
         error: None,
         execution: Execution::Provider,
@@ -417,7 +444,9 @@ fn computer_output(keeper: &mut Keeper, item: &Item<'_>, id: &UnifiedId) -> Vec<
     let node = item.node;
     let call_id = call_id(node, id);
     let path = format!("{}/output", item.path);
-    let output = node.get("output").map(|output| decode_part::part(keeper, id.part(0), output, &path));
+    let output = node
+        .get("output")
+        .map(|output| decode_part::part(keeper, id.part(0), output, &path));
     let result = ComputerActionResultItem {
         call_id: call_id.clone(),
         output: output.into_iter().collect(),
@@ -475,7 +504,13 @@ fn command_line(words: &[String]) -> String {
     let is_plain = |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c));
     let quoted: Vec<String> = words
         .iter()
-        .map(|word| if is_plain(word) { word.clone() } else { format!("'{}'", word.replace('\'', "'\\''")) })
+        .map(|word| {
+            if is_plain(word) {
+                word.clone()
+            } else {
+                format!("'{}'", word.replace('\'', "'\\''"))
+            }
+        })
         .collect();
     quoted.join(" ")
 }
@@ -579,7 +614,9 @@ fn program(keeper: &mut Keeper, item: &Item<'_>, rest: &mut Node, id: &UnifiedId
 
 /// Keeps the private content of an item as a reference of the item.
 fn private_content(keeper: &mut Keeper, item: &Item<'_>, rest: &mut Node, id: &UnifiedId, key: &str, made: &mut [Made]) {
-    let Some(text) = rest.take(key).and_then(|node| node.as_text()) else { return };
+    let Some(text) = rest.take(key).and_then(|node| node.as_text()) else {
+        return;
+    };
     let reference = encrypted(keeper, id, text, format!("{}/{key}", item.path));
     if let Some(head) = made.first_mut() {
         head.provider_data.get_or_insert_default().push(reference);
@@ -605,7 +642,9 @@ fn compaction(keeper: &mut Keeper, item: &Item<'_>, rest: &mut Node, id: &Unifie
 
 /// A compaction of a request covers what stands before it, as far as anybody tells.
 pub(super) fn cover(summary: &mut CompactionSummaryItem, before: &[UnifiedItem]) {
-    let (Some(first), Some(last)) = (before.first(), before.last()) else { return };
+    let (Some(first), Some(last)) = (before.first(), before.last()) else {
+        return;
+    };
     summary.covers = CoveredRange {
         from_item_id: first.id.clone(),
         to_item_id: last.id.clone(),
@@ -623,4 +662,3 @@ fn item_reference(keeper: &mut Keeper, item: &Item<'_>, rest: &mut Node, id: &Un
     let target = ReferenceTarget::Resource(ResourceTarget { resource });
     one(Role::Assistant, UnifiedItemBody::Reference(ReferenceItem { target }))
 }
-

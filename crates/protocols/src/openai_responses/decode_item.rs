@@ -158,7 +158,11 @@ pub(super) fn decode(keeper: &mut Keeper, item: &Item<'_>) -> Vec<Made> {
     let mut form = Form {
         text: ["content", "output"].iter().any(|key| rest.str(key).is_some()),
         status: rest.get("status").is_some(),
-        spelled: rest.get("approve").map(|approve| ("/approve".to_owned(), approve.to_json())).into_iter().collect(),
+        spelled: rest
+            .get("approve")
+            .map(|approve| ("/approve".to_owned(), approve.to_json()))
+            .into_iter()
+            .collect(),
         ..Form::default()
     };
     if matches!(&head.body, UnifiedItemBody::Reasoning(_)) && references.is_empty() && keeper.resources.len() == first {
@@ -247,7 +251,9 @@ pub(super) fn item_status(word: Option<&str>) -> ItemStatus {
 }
 
 fn body(keeper: &mut Keeper, item: &Item<'_>, rest: &mut Node) -> Vec<Made> {
-    let (node, Some(id)) = (item.node, item.ids.first()) else { return Vec::new() };
+    let (node, Some(id)) = (item.node, item.ids.first()) else {
+        return Vec::new();
+    };
     let kind = node.kind();
     match kind.as_str() {
         "message" | "" if node.has("role") => message(keeper, item, id),
@@ -336,7 +342,11 @@ fn call(item: &Item<'_>, id: &UnifiedId, kind: &str) -> Vec<Made> {
         ),
         _ => (node.str("name"), UnifiedToolType::Function, arguments(node)),
     };
-    let input = if tool_type == UnifiedToolType::Custom { None } else { input(&raw_arguments) };
+    let input = if tool_type == UnifiedToolType::Custom {
+        None
+    } else {
+        input(&raw_arguments)
+    };
     let body = ToolCallItem {
         call_id: call_id(node, id),
         name: name.unwrap_or_default(),
@@ -356,7 +366,8 @@ fn call(item: &Item<'_>, id: &UnifiedId, kind: &str) -> Vec<Made> {
 
 /// Argument text: a string, or the object of some dialects.
 pub(super) fn arguments(node: &Node) -> String {
-    node.get("arguments").map_or_else(String::new, |value| value.as_text().unwrap_or_else(|| value.to_text()))
+    node.get("arguments")
+        .map_or_else(String::new, |value| value.as_text().unwrap_or_else(|| value.to_text()))
 }
 
 /// Arguments that are JSON.

@@ -42,14 +42,9 @@ pub(super) fn part(keeper: &mut Keeper, part_id: UnifiedId, node: &Node, path: &
                 set: vec![(String::new(), node.to_json())],
                 absent: Vec::new(),
             };
-            let references = keeper.difference(
-                Some(&part_id),
-                number::UNMAPPED,
-                path,
-                whole,
-                super::kept::Form::default(),
-                |_| true,
-            );
+            let references = keeper.difference(Some(&part_id), number::UNMAPPED, path, whole, super::kept::Form::default(), |_| {
+                true
+            });
             let mut part = UnifiedContentPart::text(part_id, "");
             part.base.provider_data = super::kept::listed(references);
             part
@@ -109,12 +104,20 @@ fn known(keeper: &mut Keeper, part_id: &UnifiedId, node: &Node, path: &str) -> O
                 ..UnifiedMediaMetadata::default()
             });
             let part = MediaPart { source, media };
-            if is_document { PartBody::Document(part) } else { PartBody::File(part) }
+            if is_document {
+                PartBody::Document(part)
+            } else {
+                PartBody::File(part)
+            }
         }
         "input_audio" => {
             let inner = node.get("input_audio")?;
             let format = inner.str("format").unwrap_or_else(|| "wav".into());
-            let media_type = if format == "mp3" { "audio/mpeg".to_owned() } else { format!("audio/{format}") };
+            let media_type = if format == "mp3" {
+                "audio/mpeg".to_owned()
+            } else {
+                format!("audio/{format}")
+            };
             PartBody::Audio(MediaPart {
                 source: media::inline(&media_type, &inner.str("data")?),
                 media: None,

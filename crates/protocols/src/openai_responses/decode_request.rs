@@ -25,7 +25,9 @@ pub(super) fn decode(body: &[u8], context: &DecodeContext) -> Result<DecodedRequ
         None => context.requested_model.clone(),
         Some(model) => Some(model.as_text().ok_or_else(|| wrong("wrong-type", "expected a string", "/model"))?),
     };
-    let has_state = ["previous_response_id", "conversation", "prompt"].iter().any(|key| root.get(key).is_some());
+    let has_state = ["previous_response_id", "conversation", "prompt"]
+        .iter()
+        .any(|key| root.get(key).is_some());
     let mut decoder = RequestDecoder {
         keeper: Keeper::new(context.clone(), Issuer::ClientAsserted),
         items: Vec::new(),
@@ -122,7 +124,10 @@ impl RequestDecoder {
 
     fn input(&mut self, input: &Node, has_state: bool) -> Result<bool, UnifiedError> {
         if let Some(text) = input.as_text() {
-            let message = Node::typed("message", [("role", Some(Node::text("user"))), ("content", Some(Node::text(&text)))]);
+            let message = Node::typed(
+                "message",
+                [("role", Some(Node::text("user"))), ("content", Some(Node::text(&text)))],
+            );
             self.item(&message, "/input".into())?;
             return Ok(true);
         }

@@ -14,9 +14,7 @@ use throughline_format::json::UserMap;
 use throughline_format::metadata::UnifiedSemanticMetadata;
 use throughline_format::request::{BackgroundIntent, ContextEdit, ContextEditKind, UnifiedStateInput};
 use throughline_format::resource::ResourceType;
-use throughline_format::{
-    Count, UnifiedGenerationIntent, UnifiedIntent, UnifiedOutputIntent, UnifiedRequestV2, UnifiedRequirement,
-};
+use throughline_format::{Count, UnifiedGenerationIntent, UnifiedIntent, UnifiedOutputIntent, UnifiedRequestV2, UnifiedRequirement};
 
 /// Members that the items, the tools or the transport stand for.
 pub(super) const ELSEWHERE: &[&str] = &["input", "instructions", "model", "stream", "tools"];
@@ -75,8 +73,16 @@ pub(super) fn settings(keeper: &mut Keeper, root: &Node, mut request: UnifiedReq
     let mut difference = rest.difference(&written);
     // What is empty or switched off is said by saying nothing.
     for (key, is_void) in [
-        ("input", root.get("input").is_some_and(|input| input.as_list().is_some_and(<[Node]>::is_empty))),
-        ("tools", root.get("tools").is_some_and(|tools| tools.as_list().is_some_and(<[Node]>::is_empty))),
+        (
+            "input",
+            root.get("input")
+                .is_some_and(|input| input.as_list().is_some_and(<[Node]>::is_empty)),
+        ),
+        (
+            "tools",
+            root.get("tools")
+                .is_some_and(|tools| tools.as_list().is_some_and(<[Node]>::is_empty)),
+        ),
         ("stream", root.value("stream") == Some(false)),
     ] {
         if let Some(value) = root.get(key).filter(|_| is_void) {
@@ -131,7 +137,9 @@ fn generation(root: &Node) -> UnifiedGenerationIntent {
     if let Some(reasoning) = root.get("reasoning") {
         let summary = reasoning.str("summary").or_else(|| reasoning.str("generate_summary"));
         let intent = ReasoningIntent {
-            effort: reasoning.str("effort").and_then(|word| preferred(ReasoningEffort::from_word(&word))),
+            effort: reasoning
+                .str("effort")
+                .and_then(|word| preferred(ReasoningEffort::from_word(&word))),
             summary: summary.as_deref().and_then(ReasoningSummary::from_word).and_then(preferred),
             ..ReasoningIntent::default()
         };
@@ -152,7 +160,10 @@ fn output(root: &Node) -> Option<UnifiedOutputIntent> {
     if root.get("include").is_some() {
         let word = |node: &Node| {
             let word = node.as_text()?;
-            INCLUDES.iter().find(|(known, _)| *known == word).map(|(_, include)| include.clone())
+            INCLUDES
+                .iter()
+                .find(|(known, _)| *known == word)
+                .map(|(_, include)| include.clone())
         };
         output.includes = Some(optional(root.list("include").iter().filter_map(word).collect()));
     }
@@ -241,7 +252,14 @@ fn state(keeper: &mut Keeper, root: &Node) -> Option<UnifiedStateInput> {
     if let Some(prompt) = root.get("prompt") {
         let kind = ResourceType::Other("prompt".into());
         let resource = keeper.context.operation_id.resource(PROMPT);
-        keeper.keep(kept::PROMPT, kind.clone(), None, resource.clone(), prompt.to_text(), "/prompt".into());
+        keeper.keep(
+            kept::PROMPT,
+            kind.clone(),
+            None,
+            resource.clone(),
+            prompt.to_text(),
+            "/prompt".into(),
+        );
         state.resources = Some(vec![keeper.reference(resource, kind)]);
     }
     (state != UnifiedStateInput::default()).then_some(state)

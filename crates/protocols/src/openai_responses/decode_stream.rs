@@ -36,7 +36,9 @@ impl ResponsesStreamDecoder {
             }
             Err(error) if is_broken(error.code) || says_error => self.broken(),
             _ if says_error => self.broken(),
-            _ => self.answer.warn("stream.unreadable-event", "an event of another shape was left out"),
+            _ => self
+                .answer
+                .warn("stream.unreadable-event", "an event of another shape was left out"),
         }
     }
 
@@ -152,7 +154,10 @@ impl Answer {
             "response.code_interpreter_call_code.done" => self.arguments_done(index, &text("code"), "code_interpreter_call"),
             "response.image_generation_call.partial_image" => {
                 self.executing(index, "image_generation_call");
-                self.warn("stream.partial-image", "previews of an image are not kept; the image comes with its item");
+                self.warn(
+                    "stream.partial-image",
+                    "previews of an image are not kept; the image comes with its item",
+                );
             }
             "response.completed" | "response.incomplete" | "response.failed" | "response.cancelled" => match node.get("response") {
                 Some(response) => self.terminal(response),

@@ -31,7 +31,12 @@ pub(super) const STEMS: &[(&str, UnifiedToolType, Execution, Portability)] = &[
         Execution::Provider,
         Portability::Equivalent,
     ),
-    ("computer_use", UnifiedToolType::ComputerUse, Execution::Client, Portability::Equivalent),
+    (
+        "computer_use",
+        UnifiedToolType::ComputerUse,
+        Execution::Client,
+        Portability::Equivalent,
+    ),
     ("local_shell", UnifiedToolType::Shell, Execution::Client, Portability::Portable),
     ("apply_patch", UnifiedToolType::ApplyPatch, Execution::Client, Portability::Portable),
     (
@@ -40,8 +45,18 @@ pub(super) const STEMS: &[(&str, UnifiedToolType, Execution, Portability)] = &[
         Execution::Provider,
         Portability::OwnerBound,
     ),
-    ("tool_search", UnifiedToolType::ToolSearch, Execution::Provider, Portability::Equivalent),
-    ("web_search", UnifiedToolType::WebSearch, Execution::Provider, Portability::Equivalent),
+    (
+        "tool_search",
+        UnifiedToolType::ToolSearch,
+        Execution::Provider,
+        Portability::Equivalent,
+    ),
+    (
+        "web_search",
+        UnifiedToolType::WebSearch,
+        Execution::Provider,
+        Portability::Equivalent,
+    ),
     ("computer", UnifiedToolType::ComputerUse, Execution::Client, Portability::Equivalent),
     ("shell", UnifiedToolType::Shell, Execution::Client, Portability::Portable),
     ("mcp", UnifiedToolType::Mcp, Execution::Provider, Portability::Equivalent),
@@ -104,7 +119,9 @@ fn tool(keeper: &mut Keeper, id: UnifiedId, node: &Node, path: &str) -> UnifiedT
             absent: Vec::new(),
         },
     };
-    let callers = rest.get("allowed_callers").map(|callers| ("/allowed_callers".to_owned(), callers.to_json()));
+    let callers = rest
+        .get("allowed_callers")
+        .map(|callers| ("/allowed_callers".to_owned(), callers.to_json()));
     let form = Form {
         spelled: callers.into_iter().collect(),
         ..Form::default()
@@ -340,10 +357,9 @@ fn selector(node: &Node) -> Option<UnifiedToolSelector> {
         "function" => UnifiedToolType::Function,
         "custom" => UnifiedToolType::Custom,
         word => {
-            let stem = STEMS.iter().find(|(stem, ..)| {
-                word.strip_prefix(stem)
-                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
-            })?;
+            let stem = STEMS
+                .iter()
+                .find(|(stem, ..)| word.strip_prefix(stem).is_some_and(|rest| rest.is_empty() || rest.starts_with('_')))?;
             stem.1.clone()
         }
     };

@@ -24,7 +24,9 @@ pub(super) fn is_companion(first: &UnifiedItemBody, second: &UnifiedItemBody) ->
         (B::ServerToolCall(call), B::ServerToolResult(result)) => {
             call.tool_type != UnifiedToolType::ToolSearch && result.call_id == call.call_id
         }
-        (B::CodeExecution(call), B::CodeExecutionResult(result)) => super::decode_item::call_kind(first).is_none() && result.call_id == call.call_id,
+        (B::CodeExecution(call), B::CodeExecutionResult(result)) => {
+            super::decode_item::call_kind(first).is_none() && result.call_id == call.call_id
+        }
         (B::ComputerAction(call), B::ApprovalRequest(request)) => {
             request.subject == ApprovalSubject::SafetyCheck && request.call_id.as_ref() == Some(&call.call_id)
         }
@@ -108,11 +110,18 @@ impl Writer<'_> {
             UnifiedToolType::WebFetch => {
                 let url = given.and_then(|given| given.get("url").cloned()).unwrap_or_else(|| Node::text(""));
                 let action = Node::typed("open_page", [("url", Some(url))]);
-                self.note(LossSeverity::Info, Feature::ToolHostedWebFetch, "", "a fetched page is a step of the web search");
+                self.note(
+                    LossSeverity::Info,
+                    Feature::ToolHostedWebFetch,
+                    "",
+                    "a fetched page is a step of the web search",
+                );
                 Some(Node::typed("web_search_call", [("status", status), ("action", Some(action))]))
             }
             UnifiedToolType::FileSearch => {
-                let queries = given.and_then(|given| given.get("queries").cloned()).unwrap_or(Node::List(Vec::new()));
+                let queries = given
+                    .and_then(|given| given.get("queries").cloned())
+                    .unwrap_or(Node::List(Vec::new()));
                 let results = self.file_results(found.map(|found| found.parts.as_slice()).unwrap_or_default());
                 let results = (!results.is_empty()).then_some(Node::List(results));
                 Some(Node::typed(
@@ -147,7 +156,10 @@ impl Writer<'_> {
                     "mcp_call",
                     [
                         ("status", status),
-                        ("server_label", call.server_label.as_deref().map(Node::text).or_else(|| Some(Node::text("")))),
+                        (
+                            "server_label",
+                            call.server_label.as_deref().map(Node::text).or_else(|| Some(Node::text(""))),
+                        ),
                         ("name", Some(Node::text(&call.name))),
                         ("arguments", Some(Node::text(&self.arguments(item, call)))),
                         members,
@@ -163,7 +175,9 @@ impl Writer<'_> {
                 ],
             )),
             UnifiedToolType::CodeExecution => {
-                let code = ["code", "command"].iter().find_map(|key| given.as_ref().and_then(|given| given.str(key)));
+                let code = ["code", "command"]
+                    .iter()
+                    .find_map(|key| given.as_ref().and_then(|given| given.str(key)));
                 let code = code.unwrap_or_else(|| call.raw_arguments.clone());
                 let logs = Node::typed("logs", [("logs", Some(Node::text(&texts(output))))]);
                 let outputs = if output.is_empty() { Vec::new() } else { vec![logs] };
@@ -183,8 +197,14 @@ impl Writer<'_> {
 
     fn file_results(&self, parts: &[UnifiedContentPart]) -> Vec<Node> {
         let result = |part: &UnifiedContentPart| {
-            let PartBody::GroundingSource(found) = &part.body else { return None };
-            let handle = found.source.resource.as_ref().and_then(|resource| kept::handle(self.private, resource));
+            let PartBody::GroundingSource(found) = &part.body else {
+                return None;
+            };
+            let handle = found
+                .source
+                .resource
+                .as_ref()
+                .and_then(|resource| kept::handle(self.private, resource));
             Some(Node::object([
                 ("file_id", handle.as_deref().map(Node::text)),
                 ("filename", found.source.title.as_deref().map(Node::text)),
@@ -262,14 +282,21 @@ impl Writer<'_> {
             [
                 ("call_id", call_id),
                 ("output", Some(shot?)),
-                ("acknowledged_safety_checks", checks.map(|checks| Node::List(checks.iter().map(check).collect()))),
+                (
+                    "acknowledged_safety_checks",
+                    checks.map(|checks| Node::List(checks.iter().map(check).collect())),
+                ),
             ],
         ))
     }
 
     fn execution(&mut self, item: &UnifiedItem, call: &CodeExecutionItem, second: Option<&UnifiedItemBody>) -> Option<Node> {
         let call_id = Some(self.id_of(&call.call_id));
-        self.remark(Feature::RecordBookkeeping, "/language", "the target says it by the type of the item");
+        self.remark(
+            Feature::RecordBookkeeping,
+            "/language",
+            "the target says it by the type of the item",
+        );
         let container = call.container.as_ref().and_then(|container| kept::handle(self.private, container));
         let status = Some(Node::text(if call.execution == Execution::Provider {
             lifecycle_word(call.lifecycle)
@@ -283,7 +310,12 @@ impl Writer<'_> {
                 let environment = container.map(|id| Node::typed("container_reference", [("container_id", Some(Node::text(&id)))]));
                 Some(Node::typed(
                     "shell_call",
-                    [("status", status), ("call_id", call_id), ("action", Some(action)), ("environment", environment)],
+                    [
+                        ("status", status),
+                        ("call_id", call_id),
+                        ("action", Some(action)),
+                        ("environment", environment),
+                    ],
                 ))
             }
             Some(CallKind::LocalShell) => {
@@ -348,7 +380,11 @@ impl Writer<'_> {
 
     fn execution_output(&mut self, item: &UnifiedItem, result: &CodeExecutionResultItem) -> Option<Node> {
         let call_id = Some(self.id_of(&result.call_id));
-        self.remark(Feature::RecordBookkeeping, "/outcome", "the target says it by a status or an exit code");
+        self.remark(
+            Feature::RecordBookkeeping,
+            "/outcome",
+            "the target says it by a status or an exit code",
+        );
         let stdout = result.stdout.clone().unwrap_or_default();
         match self.calls.get(&result.call_id) {
             Some(CallKind::LocalShell) => Some(Node::typed(
@@ -390,13 +426,20 @@ impl Writer<'_> {
 fn search_action(call: &ToolCallItem, found: Option<&FoundItem>, output: &[UnifiedContentPart]) -> Node {
     let given = call.input.as_ref().map(Node::open);
     let mut queries: Vec<String> = found.map(|found| found.queries.clone()).unwrap_or_default();
-    let query = given.as_ref().and_then(|given| given.str("query")).or_else(|| queries.first().cloned());
+    let query = given
+        .as_ref()
+        .and_then(|given| given.str("query"))
+        .or_else(|| queries.first().cloned());
     if queries.is_empty() {
         queries.extend(query.clone());
     }
     let parts = found.map_or(output, |found| found.parts.as_slice());
     let url = |part: &UnifiedContentPart| match &part.body {
-        PartBody::GroundingSource(found) => found.source.uri.as_deref().map(|uri| Node::typed("url", [("url", Some(Node::text(uri)))])),
+        PartBody::GroundingSource(found) => found
+            .source
+            .uri
+            .as_deref()
+            .map(|uri| Node::typed("url", [("url", Some(Node::text(uri)))])),
         _ => None,
     };
     let sources: Vec<Node> = parts.iter().filter_map(url).collect();

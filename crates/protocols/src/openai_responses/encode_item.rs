@@ -212,7 +212,11 @@ impl<'a> Writer<'a> {
             let PartBody::Reasoning(inner) = &part.body else { continue };
             if let Some(state) = &inner.private_state {
                 let suffix = format!("/parts/{n}/privateState");
-                self.remark(Feature::RecordBookkeeping, &suffix, "what was issued goes back; by whom stays in the record");
+                self.remark(
+                    Feature::RecordBookkeeping,
+                    &suffix,
+                    "what was issued goes back; by whom stays in the record",
+                );
                 encrypted = kept::text(self.private, Some(&vec![state.r#ref.clone()]), kept::ENCRYPTED).or(encrypted);
             }
             if inner.text.is_empty() && inner.state != throughline_format::part::ReasoningState::Disclosed {
@@ -286,7 +290,13 @@ impl<'a> Writer<'a> {
                     ("status", Some(Node::text(status_word(item.status)))),
                     ("call_id", call_id),
                     ("execution", Some(Node::text("client"))),
-                    ("arguments", call.input.as_ref().map(Node::open).or_else(|| Some(Node::text(&call.raw_arguments)))),
+                    (
+                        "arguments",
+                        call.input
+                            .as_ref()
+                            .map(Node::open)
+                            .or_else(|| Some(Node::text(&call.raw_arguments))),
+                    ),
                 ],
             ),
             _ => Node::typed(

@@ -40,7 +40,9 @@ impl Writer<'_> {
                 );
                 continue;
             }
-            let Some(mut node) = self.part(part, side, own, &suffix) else { continue };
+            let Some(mut node) = self.part(part, side, own, &suffix) else {
+                continue;
+            };
             if let Some(ttl) = self.marks.get(&part.part_id) {
                 node.put("prompt_cache_breakpoint", mark(*ttl));
             }
@@ -72,7 +74,12 @@ impl Writer<'_> {
                 }
                 if inner.category.is_some() {
                     let path = format!("{suffix}/category");
-                    self.note(LossSeverity::Info, Feature::PartRefusal, &path, "the target has no category of a refusal");
+                    self.note(
+                        LossSeverity::Info,
+                        Feature::PartRefusal,
+                        &path,
+                        "the target has no category of a refusal",
+                    );
                 }
                 Some(Node::typed("refusal", [("refusal", Some(Node::text(&inner.text)))]))
             }
@@ -191,11 +198,23 @@ impl Writer<'_> {
                             ("start_index", is_told.then(|| Node::of(&start))),
                             ("end_index", is_told.then(|| Node::of(&end))),
                             ("url", Some(Node::text(uri))),
-                            ("title", citation.source.title.as_deref().map(Node::text).or_else(|| self.fills().then(|| Node::text("")))),
+                            (
+                                "title",
+                                citation
+                                    .source
+                                    .title
+                                    .as_deref()
+                                    .map(Node::text)
+                                    .or_else(|| self.fills().then(|| Node::text(""))),
+                            ),
                         ],
                     ))
                 } else {
-                    let handle = citation.source.resource.as_ref().and_then(|resource| kept::handle(self.private, resource));
+                    let handle = citation
+                        .source
+                        .resource
+                        .as_ref()
+                        .and_then(|resource| kept::handle(self.private, resource));
                     handle.map(|handle| {
                         let (start, end) = place.unwrap_or((0, 0));
                         let mut members = vec![
@@ -230,17 +249,30 @@ impl Writer<'_> {
                 let handle = path.resource.as_ref().and_then(|resource| kept::handle(self.private, resource));
                 let index = path.span.as_ref().map(|span| span.start);
                 if handle.is_none() {
-                    self.note(LossSeverity::Warning, Feature::Citation, suffix, "the file belongs to somebody else");
+                    self.note(
+                        LossSeverity::Warning,
+                        Feature::Citation,
+                        suffix,
+                        "the file belongs to somebody else",
+                    );
                 }
                 handle.map(|handle| {
                     Node::typed(
                         "file_path",
-                        [("file_id", Some(Node::text(&handle))), ("index", index.map(|index| Node::of(&index)))],
+                        [
+                            ("file_id", Some(Node::text(&handle))),
+                            ("index", index.map(|index| Node::of(&index))),
+                        ],
                     )
                 })
             }
             UnifiedTextAnnotation::Speech(_) => {
-                self.note(LossSeverity::Warning, Feature::Citation, suffix, "the target has no remarks on speech");
+                self.note(
+                    LossSeverity::Warning,
+                    Feature::Citation,
+                    suffix,
+                    "the target has no remarks on speech",
+                );
                 None
             }
         }
@@ -301,7 +333,9 @@ impl Writer<'_> {
                 ))
             }
             PartBody::Audio(_) if own => {
-                let UnifiedDataSource::Inline(source) = &inner.source else { return None };
+                let UnifiedDataSource::Inline(source) = &inner.source else {
+                    return None;
+                };
                 let format = match source.media_type.as_str() {
                     "audio/mpeg" => "mp3",
                     other => other.strip_prefix("audio/").unwrap_or(other),
@@ -324,13 +358,22 @@ impl Writer<'_> {
         let meta = inner.media.as_ref();
         let name = meta.and_then(|m| m.name.clone().or_else(|| m.title.clone().filter(|_| !own)));
         let UnifiedDataSource::Inline(source) = &inner.source else {
-            let members = [("file_url", address), ("file_id", handle), ("filename", name.as_deref().map(Node::text))];
+            let members = [
+                ("file_url", address),
+                ("file_id", handle),
+                ("filename", name.as_deref().map(Node::text)),
+            ];
             return Some(Node::typed("input_file", members));
         };
         if source.media_type.starts_with("text/") && !own {
             let said = source.bytes().and_then(|bytes| String::from_utf8(bytes).ok());
             let Some(said) = said else {
-                self.note(LossSeverity::Warning, Feature::PartDocument, suffix, "the text of the file cannot be read");
+                self.note(
+                    LossSeverity::Warning,
+                    Feature::PartDocument,
+                    suffix,
+                    "the text of the file cannot be read",
+                );
                 return None;
             };
             self.note(LossSeverity::Info, Feature::PartDocument, suffix, "a text document is said as text");

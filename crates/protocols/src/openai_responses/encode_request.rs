@@ -21,7 +21,9 @@ use throughline_format::intent::OutputFormat;
 use throughline_format::item::{Role, newest_instructions};
 use throughline_format::loss::LossSeverity;
 use throughline_format::tool::Execution;
-use throughline_format::{PartBody, ProtocolFamily, UnifiedError, UnifiedId, UnifiedItem, UnifiedItemBody, UnifiedRequestV2, UnifiedToolType};
+use throughline_format::{
+    PartBody, ProtocolFamily, UnifiedError, UnifiedId, UnifiedItem, UnifiedItemBody, UnifiedRequestV2, UnifiedToolType,
+};
 
 /// Output for a call that nobody answered.
 const NO_RESULT: &str = "[The call was interrupted; there is no result.]";
@@ -60,7 +62,10 @@ pub(super) fn encode(request: &UnifiedRequestV2, context: &EncodeContext) -> Res
     let (instructions, mut input) = encoder.history();
     let mut loss = encoder.loss;
     json_word(request, is_own, &rest, &mut input, &mut loss);
-    let mut body = Node::object([("model", Some(Node::text(context.target_model.as_ref().unwrap_or(&request.model.requested))))]);
+    let mut body = Node::object([(
+        "model",
+        Some(Node::text(context.target_model.as_ref().unwrap_or(&request.model.requested))),
+    )]);
     if is_own && context.target_model.is_none() && request.model.requested == crate::UNSPECIFIED_MODEL {
         body.take("model");
         loss.remark(Feature::RecordBookkeeping, "/model/requested", "the request names no model");
@@ -190,7 +195,11 @@ impl<'a> HistoryEncoder<'a> {
         let mut writer = Writer::new(context.private.as_ref(), Mode::Request);
         writer.with_ids = stores;
         let is_source = request.source.profile.family == ProtocolFamily::OpenAiResponses;
-        let marks = request.cache.iter().flat_map(|cache| cache.breakpoints.iter().flatten()).filter(|_| is_source);
+        let marks = request
+            .cache
+            .iter()
+            .flat_map(|cache| cache.breakpoints.iter().flatten())
+            .filter(|_| is_source);
         for mark in marks {
             let place = mark.part_id.clone().unwrap_or_else(|| mark.item_id.clone());
             writer.marks.insert(place, mark.ttl);
@@ -246,10 +255,11 @@ impl<'a> HistoryEncoder<'a> {
         }
         self.pair_reasoning();
         self.unique_ids();
-        if self.entries.is_empty() && instructions.is_none() && !self.continues {
-            let reason = "nothing of the history can be said";
-            self.loss
-                .warning(Feature::ConversationMessageEmpty, "/conversation/items", reason);
+        if self.entries.is_empty() && !self.continues {
+            let reason = "nothing of the history can be said; an empty message stands in";
+            self.loss.warning(Feature::ConversationMessageEmpty, "/conversation/items", reason);
+            let members = [("role", Some(Node::text("user"))), ("content", Some(Node::text("")))];
+            self.push(Node::typed("message", members), 0);
         }
         let input = std::mem::take(&mut self.entries).into_iter().map(|entry| entry.node).collect();
         (instructions, input)
@@ -294,9 +304,12 @@ impl<'a> HistoryEncoder<'a> {
     fn is_typed(&self, item: &UnifiedItem) -> bool {
         let private = self.writer.private;
         let references = item.provider_data.as_ref();
-        let is_owner = || kept::text(private, references, kept::ITEM_ID).is_some() || kept::payload(private, references, kept::UNMAPPED).is_some();
+        let is_owner =
+            || kept::text(private, references, kept::ITEM_ID).is_some() || kept::payload(private, references, kept::UNMAPPED).is_some();
         match &item.body {
-            UnifiedItemBody::Message(_) | UnifiedItemBody::Reasoning(_) | UnifiedItemBody::ToolCall(_) | UnifiedItemBody::ToolResult(_) => true,
+            UnifiedItemBody::Message(_) | UnifiedItemBody::Reasoning(_) | UnifiedItemBody::ToolCall(_) | UnifiedItemBody::ToolResult(_) => {
+                true
+            }
             UnifiedItemBody::ServerToolCall(call) => {
                 is_own(item)
                     && (is_owner()
@@ -305,9 +318,7 @@ impl<'a> HistoryEncoder<'a> {
                             UnifiedToolType::WebSearch | UnifiedToolType::FileSearch | UnifiedToolType::ToolSearch
                         ))
             }
-            UnifiedItemBody::ServerToolResult(result) => {
-                is_own(item) && (is_owner() || result.tool_type == UnifiedToolType::ToolSearch)
-            }
+            UnifiedItemBody::ServerToolResult(result) => is_own(item) && (is_owner() || result.tool_type == UnifiedToolType::ToolSearch),
             UnifiedItemBody::CodeExecution(call) => {
                 let has_handle = |container: &throughline_format::UnifiedProviderResourceRef| kept::handle(private, container).is_some();
                 let has_secret = kept::text(private, references, kept::ENCRYPTED).is_some();
@@ -549,7 +560,10 @@ impl<'a> HistoryEncoder<'a> {
             let said = told(item).unwrap_or_default();
             parts.push(Node::typed("input_text", [("text", Some(Node::text(&said)))]));
         } else {
-            parts.extend(self.writer.parts(item.parts(), super::encode_part::Side::Input, is_own(item), "output"));
+            parts.extend(
+                self.writer
+                    .parts(item.parts(), super::encode_part::Side::Input, is_own(item), "output"),
+            );
             self.notes(index);
         }
         let node = Node::typed(
@@ -574,11 +588,7 @@ impl<'a> HistoryEncoder<'a> {
             CallKind::LocalShell => Node::typed("local_shell_call_output", [("id", call_id), ("output", Some(note))]),
             CallKind::Shell => {
                 let outcome = Node::typed("timeout", []);
-                let chunk = Node::object([
-                    ("stdout", Some(Node::text(""))),
-                    ("stderr", Some(note)),
-                    ("outcome", Some(outcome)),
-                ]);
+                let chunk = Node::object([("stdout", Some(Node::text(""))), ("stderr", Some(note)), ("outcome", Some(outcome))]);
                 Node::typed(
                     "shell_call_output",
                     [("call_id", call_id), ("output", Some(Node::List(vec![chunk])))],
@@ -620,23 +630,26 @@ impl<'a> HistoryEncoder<'a> {
                 let node = self.writer.parts(&summary.parts, super::encode_part::Side::Input, false, "parts");
                 self.notes(index);
                 self.push(
-                    Node::typed(
-                        "message",
-                        [("role", Some(Node::text("user"))), ("content", Some(Node::List(node)))],
-                    ),
+                    Node::typed("message", [("role", Some(Node::text("user"))), ("content", Some(Node::List(node)))]),
                     index,
                 );
                 return;
             }
-            B::ServerToolCall(_) | B::ServerToolResult(_) | B::SearchResult(_) | B::RetrievalResult(_) => {
-                (LossSeverity::Warning, Feature::ToolCallHosted, "said in text: the target has no form for another owner's hosted tools")
-            }
-            B::CodeExecution(_) | B::CodeExecutionResult(_) | B::ComputerAction(_) | B::ComputerActionResult(_) => {
-                (LossSeverity::Warning, Feature::ToolCallHosted, "said in text: the target has no form for these calls of others")
-            }
-            B::ApprovalRequest(_) | B::ApprovalResponse(_) => {
-                (LossSeverity::Warning, Feature::ToolApproval, "said in text: approvals are their owner's")
-            }
+            B::ServerToolCall(_) | B::ServerToolResult(_) | B::SearchResult(_) | B::RetrievalResult(_) => (
+                LossSeverity::Warning,
+                Feature::ToolCallHosted,
+                "said in text: the target has no form for another owner's hosted tools",
+            ),
+            B::CodeExecution(_) | B::CodeExecutionResult(_) | B::ComputerAction(_) | B::ComputerActionResult(_) => (
+                LossSeverity::Warning,
+                Feature::ToolCallHosted,
+                "said in text: the target has no form for these calls of others",
+            ),
+            B::ApprovalRequest(_) | B::ApprovalResponse(_) => (
+                LossSeverity::Warning,
+                Feature::ToolApproval,
+                "said in text: approvals are their owner's",
+            ),
             B::Artifact(_) => (LossSeverity::Warning, Feature::PartArtifact, "the target has no artifacts"),
             B::CompactionSummary(_) => (
                 LossSeverity::Info,
@@ -700,7 +713,10 @@ impl<'a> HistoryEncoder<'a> {
     fn unpaired_ids(&mut self) {
         let sent: BTreeSet<usize> = self.entries.iter().map(|entry| entry.index).collect();
         let is_dropped = |index: usize| {
-            let is_reasoning = self.items.get(index).is_some_and(|item| matches!(item.body, UnifiedItemBody::Reasoning(_)));
+            let is_reasoning = self
+                .items
+                .get(index)
+                .is_some_and(|item| matches!(item.body, UnifiedItemBody::Reasoning(_)));
             is_reasoning && !sent.contains(&index)
         };
         let mut bare = BTreeSet::new();
@@ -736,11 +752,13 @@ impl<'a> HistoryEncoder<'a> {
                 "custom_tool_call" => "ctc_",
                 _ => "",
             };
-            let is_value = matches!(entry.node.kind().as_str(), "item_reference" | "mcp_approval_request" | "local_shell_call_output");
+            let is_value = matches!(
+                entry.node.kind().as_str(),
+                "item_reference" | "mcp_approval_request" | "local_shell_call_output"
+            );
             if !is_value && (!id.starts_with(prefix) || !taken.insert(id)) {
                 entry.node.take("id");
             }
         }
     }
 }
-

@@ -9,7 +9,9 @@ use crate::context::EncodeContext;
 use crate::feature::Feature;
 use crate::projection::LossCollector;
 use throughline_format::loss::LossSeverity;
-use throughline_format::{ProtocolFamily, UnifiedError, UnifiedItem, UnifiedItemBody, UnifiedResponseStatus, UnifiedResultV2, UnifiedUsage};
+use throughline_format::{
+    ProtocolFamily, UnifiedError, UnifiedItem, UnifiedItemBody, UnifiedResponseStatus, UnifiedResultV2, UnifiedUsage,
+};
 
 /// Schema of an error body that came in place of a response.
 pub(super) const ERROR_BODY: &str = "openai-responses/error-body@1";
@@ -21,7 +23,11 @@ pub(super) fn encode(result: &UnifiedResultV2, context: &EncodeContext) -> Encod
     let mut loss = LossCollector::new();
     if let Some(body) = private.root_payload(ERROR_BODY).filter(|_| is_own && result.error.is_some()) {
         for member in ["status", "error", "model"] {
-            loss.remark(Feature::ResponseFinishReason, format!("/{member}"), "the body is the error as it came");
+            loss.remark(
+                Feature::ResponseFinishReason,
+                format!("/{member}"),
+                "the body is the error as it came",
+            );
         }
         return Encoded {
             body: String::from_utf8_lossy(&body).into_owned(),
@@ -58,7 +64,10 @@ fn output(result: &UnifiedResultV2, context: &EncodeContext, loss: &mut LossColl
         }
         match write(&mut writer, &group) {
             Some(node) => nodes.push(node),
-            None => group.iter().zip(&places).for_each(|(item, at)| unsaid(loss, item, &format!("/output/{at}"))),
+            None => group
+                .iter()
+                .zip(&places)
+                .for_each(|(item, at)| unsaid(loss, item, &format!("/output/{at}"))),
         }
         for note in writer.notes.drain(..) {
             note.tell(loss, &format!("/output/{index}"), Some(&item.id));
@@ -87,7 +96,10 @@ pub(super) fn companion(loss: &mut LossCollector, item: &UnifiedItem, path: &str
 pub(super) fn write(writer: &mut Writer<'_>, group: &[&UnifiedItem]) -> Option<Node> {
     let mut node = writer.group(group)?;
     if node.get("id").is_none() {
-        let id = group.first().map(|item| item_id(&node.kind(), item.id.as_str())).unwrap_or_default();
+        let id = group
+            .first()
+            .map(|item| item_id(&node.kind(), item.id.as_str()))
+            .unwrap_or_default();
         writer.put_id(&mut node, &id);
     }
     Some(node)
@@ -101,10 +113,16 @@ pub(super) fn unsaid(loss: &mut LossCollector, item: &UnifiedItem, path: &str) {
             loss.marker(path, &item.id);
             return;
         }
-        B::Artifact(_) => (LossSeverity::Warning, Feature::PartArtifact, "an artifact has no form for this client"),
-        B::ApprovalRequest(_) | B::ApprovalResponse(_) => {
-            (LossSeverity::Warning, Feature::ToolApproval, "this client knows approvals of MCP servers only")
-        }
+        B::Artifact(_) => (
+            LossSeverity::Warning,
+            Feature::PartArtifact,
+            "an artifact has no form for this client",
+        ),
+        B::ApprovalRequest(_) | B::ApprovalResponse(_) => (
+            LossSeverity::Warning,
+            Feature::ToolApproval,
+            "this client knows approvals of MCP servers only",
+        ),
         B::CompactionSummary(_) => (LossSeverity::Info, Feature::ConversationItem, "a summary of another owner"),
         B::Message(_)
         | B::Reasoning(_)
@@ -221,7 +239,9 @@ pub(super) fn plain(
     error: Option<&UnifiedError>,
 ) -> Node {
     let (word, reason, _) = usage::words(status);
-    let details = reason.filter(|_| word == "incomplete").map(|reason| Node::object([("reason", Some(Node::text(&reason)))]));
+    let details = reason
+        .filter(|_| word == "incomplete")
+        .map(|reason| Node::object([("reason", Some(Node::text(&reason)))]));
     let error = error.filter(|_| word == "failed").map(|error| {
         let value = errors::object(error);
         let code = error.provider_code.clone().or_else(|| {
@@ -264,7 +284,11 @@ pub(super) fn report(result: &UnifiedResultV2, is_own: bool, loss: &mut LossColl
     let (word, reason, is_all) = usage::words(&result.status);
     let told = [Some(word.to_owned()), reason];
     if matches!(result.status.finish_reason, Some(R::ToolCalls | R::RequiresAction | R::Refusal)) {
-        loss.remark(Feature::ResponseFinishReason, "/status/finishReason", "the target tells it by the items only");
+        loss.remark(
+            Feature::ResponseFinishReason,
+            "/status/finishReason",
+            "the target tells it by the items only",
+        );
     }
     if !is_all || result.status.original_reason.is_some() && !told.contains(&result.status.original_reason) {
         let why = "the target has a status and a reason only";
@@ -273,10 +297,18 @@ pub(super) fn report(result: &UnifiedResultV2, is_own: bool, loss: &mut LossColl
         }
     }
     for (path, feature, is_there) in [
-        ("/status/stopSequence", Feature::ResponseFinishReason, result.status.stop_sequence.is_some()),
+        (
+            "/status/stopSequence",
+            Feature::ResponseFinishReason,
+            result.status.stop_sequence.is_some(),
+        ),
         ("/status/safety", Feature::ResponseSafety, result.status.safety.is_some()),
         ("/model/requested", Feature::ConversationItem, result.model.requested.is_some()),
-        ("/model/modelProvider", Feature::ConversationItem, result.model.model_provider.is_some()),
+        (
+            "/model/modelProvider",
+            Feature::ConversationItem,
+            result.model.model_provider.is_some(),
+        ),
         ("/model/version", Feature::ConversationItem, result.model.version.is_some()),
         ("/model/family", Feature::ConversationItem, result.model.family.is_some()),
     ] {
@@ -287,7 +319,11 @@ pub(super) fn report(result: &UnifiedResultV2, is_own: bool, loss: &mut LossColl
     if let Some(error) = &result.error {
         let (word, ..) = usage::words(&result.status);
         if word != "failed" {
-            loss.warning(Feature::ResponseFinishReason, "/error", "the target tells an error only of a failed response");
+            loss.warning(
+                Feature::ResponseFinishReason,
+                "/error",
+                "the target tells an error only of a failed response",
+            );
         } else if error.http_status.is_some() || error.retry_after_ms.is_some() || error.field_path.is_some() {
             loss.info(Feature::ResponseFinishReason, "/error", "the target tells code and message only");
         } else {

@@ -85,7 +85,10 @@ impl Settings<'_> {
         put("reasoning", self.reasoning(request));
         put("text", self.text(request));
         let parallel = self.value(Feature::GenerationParallelTools, g.parallel_tools.as_ref());
-        put("parallel_tool_calls", parallel.map(|parallel| Node::of(&(*parallel == ParallelTools::Allow))));
+        put(
+            "parallel_tool_calls",
+            parallel.map(|parallel| Node::of(&(*parallel == ParallelTools::Allow))),
+        );
         put(
             "max_tool_calls",
             self.value(Feature::GenerationMaxToolCalls, g.max_tool_calls.as_ref()).map(Node::of),
@@ -113,7 +116,11 @@ impl Settings<'_> {
     /// The service behind Codex refuses what its own client does not send.
     fn codex(&mut self, body: &mut Node) {
         for (member, feature, path) in [
-            ("max_output_tokens", Feature::GenerationMaxOutputTokens, "/generation/maxOutputTokens"),
+            (
+                "max_output_tokens",
+                Feature::GenerationMaxOutputTokens,
+                "/generation/maxOutputTokens",
+            ),
             ("temperature", Feature::GenerationTemperature, "/generation/temperature"),
             ("top_p", Feature::GenerationTopP, "/generation/topP"),
             ("top_logprobs", Feature::GenerationLogprobs, "/generation/logprobs"),
@@ -144,7 +151,9 @@ impl Settings<'_> {
     fn temperature(&mut self, request: &UnifiedRequestV2) -> Option<Node> {
         let intent = request.generation.temperature.as_ref();
         let value = *self.value(Feature::GenerationTemperature, intent)?;
-        let max = self.capabilities.map_or(f64::MAX, |capabilities| capabilities.knobs().max_temperature);
+        let max = self
+            .capabilities
+            .map_or(f64::MAX, |capabilities| capabilities.knobs().max_temperature);
         if value > max {
             let reason = "the target's range ends earlier; the value is cut to it";
             self.lost(intent, Feature::GenerationTemperature, "/generation/temperature", reason);
@@ -155,7 +164,9 @@ impl Settings<'_> {
     fn reasoning(&mut self, request: &UnifiedRequestV2) -> Option<Node> {
         let wanted = request.generation.reasoning.as_ref()?;
         let effort = self.value(Feature::GenerationReasoningEffort, wanted.effort.as_ref()).cloned();
-        let budget = self.value(Feature::GenerationReasoningBudget, wanted.budget_tokens.as_ref()).copied();
+        let budget = self
+            .value(Feature::GenerationReasoningBudget, wanted.budget_tokens.as_ref())
+            .copied();
         let mode = wanted.mode.as_ref().map(|mode| &mode.value);
         let effort = effort.or_else(|| budget.map(effort_of_budget)).or_else(|| match mode {
             Some(ReasoningMode::On) => Some(ReasoningEffort::Medium),
@@ -271,14 +282,23 @@ impl Settings<'_> {
                 // Usage always comes with a stream, and citations with the answer.
                 None if matches!(include, Include::StreamUsage | Include::Citations) => {
                     let reason = "the target always gives it";
-                    self.loss.add(LossSeverity::Info, Feature::OutputIncludes, "/output/includes", reason);
+                    self.loss
+                        .add(LossSeverity::Info, Feature::OutputIncludes, "/output/includes", reason);
                 }
-                None => self.lost(intent, Feature::OutputIncludes, "/output/includes", "the target has no word for one of them"),
+                None => self.lost(
+                    intent,
+                    Feature::OutputIncludes,
+                    "/output/includes",
+                    "the target has no word for one of them",
+                ),
             }
         }
         if !self.is_own {
             // Without its state at the provider, reasoning lives only in what comes back.
-            for (word, is_wanted) in [("reasoning.encrypted_content", true), ("message.output_text.logprobs", wants_logprobs)] {
+            for (word, is_wanted) in [
+                ("reasoning.encrypted_content", true),
+                ("message.output_text.logprobs", wants_logprobs),
+            ] {
                 if is_wanted && !words.contains(&word) {
                     words.push(word);
                 }
@@ -319,10 +339,7 @@ impl Settings<'_> {
                 }
             }
         }
-        put(
-            "context_management",
-            (!compactions.is_empty()).then_some(Node::List(compactions)),
-        );
+        put("context_management", (!compactions.is_empty()).then_some(Node::List(compactions)));
         let text = |schema: &str| {
             let bytes = self.private.root_payload(schema)?;
             String::from_utf8(bytes.to_vec()).ok()

@@ -5,8 +5,8 @@ use super::encode_hosted::is_companion;
 use super::encode_item::{Mode, Writer};
 use super::encode_part::logprobs;
 use super::encode_response::{companion, report, response, unsaid, write};
-use super::wire::Node;
 use super::errors;
+use super::wire::Node;
 use crate::codec::{StreamEncoder, WireFrame};
 use crate::context::EncodeContext;
 use crate::projection::LossCollector;
@@ -79,9 +79,10 @@ impl ResponsesStreamEncoder {
                 node.put(key, value);
             }
         }
+        // Opaque values keep their white space, and a frame is one line. JSON has no line ends but between its tokens.
         WireFrame {
             event: Some(kind),
-            data: node.to_text(),
+            data: node.to_text().replace(['\n', '\r'], ""),
         }
     }
 
@@ -121,7 +122,10 @@ impl ResponsesStreamEncoder {
         let notes = std::mem::take(&mut writer.notes);
         self.calls = std::mem::take(&mut writer.calls);
         let items = self.fold.as_ref().map(Fold::items).unwrap_or_default();
-        let at = group.first().and_then(|head| items.iter().position(|item| item.id == head.id)).unwrap_or_default();
+        let at = group
+            .first()
+            .and_then(|head| items.iter().position(|item| item.id == head.id))
+            .unwrap_or_default();
         for note in notes.into_iter().filter(|_| report) {
             note.tell(&mut self.loss, &format!("/output/{at}"), group.first().map(|item| &item.id));
         }
@@ -142,7 +146,10 @@ impl ResponsesStreamEncoder {
             }
         }
         let mut empty = item.clone();
-        if let Some(parts) = empty.parts_mut().filter(|_| matches!(item.body, UnifiedItemBody::Message(_) | UnifiedItemBody::Reasoning(_))) {
+        if let Some(parts) = empty
+            .parts_mut()
+            .filter(|_| matches!(item.body, UnifiedItemBody::Message(_) | UnifiedItemBody::Reasoning(_)))
+        {
             parts.clear();
         }
         if let UnifiedItemBody::ToolCall(call) | UnifiedItemBody::ServerToolCall(call) = &mut empty.body
@@ -227,7 +234,9 @@ impl ResponsesStreamEncoder {
             },
             _ => return Vec::new(),
         };
-        let Some(mut members) = self.of_part(item, part) else { return Vec::new() };
+        let Some(mut members) = self.of_part(item, part) else {
+            return Vec::new();
+        };
         if let Some(head) = self.heads.get_mut(item) {
             head.parts.push(part.part_id.clone());
         }
@@ -267,7 +276,9 @@ impl ResponsesStreamEncoder {
             PartBody::Reasoning(_) => "response.reasoning_text.delta",
             _ => "response.output_text.delta",
         };
-        let Some(mut members) = self.of_part(item, part) else { return Vec::new() };
+        let Some(mut members) = self.of_part(item, part) else {
+            return Vec::new();
+        };
         members.push(("delta", Some(Node::text(&delta.text))));
         if kind == "response.output_text.delta" {
             let tokens = delta.logprobs.as_deref().map_or(Node::List(Vec::new()), logprobs);
@@ -284,8 +295,12 @@ impl ResponsesStreamEncoder {
     ) -> Vec<WireFrame> {
         let mut writer = Writer::new(self.context.private.as_ref(), Mode::Answer);
         let node = writer.annotation(annotation, part.as_text().unwrap_or_default(), "");
-        let Some(mut members) = self.of_part(item, part) else { return Vec::new() };
-        let (Some(node), Some(head)) = (node, self.heads.get_mut(item)) else { return Vec::new() };
+        let Some(mut members) = self.of_part(item, part) else {
+            return Vec::new();
+        };
+        let (Some(node), Some(head)) = (node, self.heads.get_mut(item)) else {
+            return Vec::new();
+        };
         let count = head.annotations.entry(part.part_id.clone()).or_default();
         members.push(("annotation_index", Some(Node::of(count))));
         *count += 1;
@@ -325,7 +340,9 @@ impl ResponsesStreamEncoder {
                 Node::typed("reasoning_text", [("text", Some(text.clone()))]),
             ),
         };
-        let Some(members) = self.of_part(item, part) else { return Vec::new() };
+        let Some(members) = self.of_part(item, part) else {
+            return Vec::new();
+        };
         let mut first = members.clone();
         first.push((member, Some(text)));
         if text_kind == "response.output_text.done" {
@@ -363,7 +380,9 @@ impl ResponsesStreamEncoder {
         let Some(head) = self.heads.get_mut(item).filter(|head| !text.is_empty() && !head.is_ready) else {
             return Vec::new();
         };
-        let Some((delta, ..)) = Self::argument_events(&head.kind) else { return Vec::new() };
+        let Some((delta, ..)) = Self::argument_events(&head.kind) else {
+            return Vec::new();
+        };
         head.sent.push_str(text);
         let members = vec![
             ("item_id", Some(Node::text(&head.wire_id))),
@@ -375,10 +394,19 @@ impl ResponsesStreamEncoder {
 
     /// The arguments are complete: what was not sent yet, and the whole.
     fn arguments_done(&mut self, item: &UnifiedId, whole: &str) -> Vec<WireFrame> {
-        let rest = self.heads.get(item).and_then(|head| whole.strip_prefix(head.sent.as_str())).unwrap_or_default().to_owned();
+        let rest = self
+            .heads
+            .get(item)
+            .and_then(|head| whole.strip_prefix(head.sent.as_str()))
+            .unwrap_or_default()
+            .to_owned();
         let mut frames = self.arguments(item, &rest);
-        let Some(head) = self.heads.get_mut(item).filter(|head| !head.is_ready) else { return frames };
-        let Some((_, done, member)) = Self::argument_events(&head.kind) else { return frames };
+        let Some(head) = self.heads.get_mut(item).filter(|head| !head.is_ready) else {
+            return frames;
+        };
+        let Some((_, done, member)) = Self::argument_events(&head.kind) else {
+            return frames;
+        };
         head.is_ready = true;
         let members = vec![
             ("item_id", Some(Node::text(&head.wire_id))),
@@ -402,11 +430,17 @@ impl ResponsesStreamEncoder {
                 "response.file_search_call.completed",
             ),
             "code_interpreter_call" => (
-                &["response.code_interpreter_call.in_progress", "response.code_interpreter_call.interpreting"],
+                &[
+                    "response.code_interpreter_call.in_progress",
+                    "response.code_interpreter_call.interpreting",
+                ],
                 "response.code_interpreter_call.completed",
             ),
             "image_generation_call" => (
-                &["response.image_generation_call.in_progress", "response.image_generation_call.generating"],
+                &[
+                    "response.image_generation_call.in_progress",
+                    "response.image_generation_call.generating",
+                ],
                 "response.image_generation_call.completed",
             ),
             "mcp_call" => (&["response.mcp_call.in_progress"], "response.mcp_call.completed"),
@@ -432,7 +466,10 @@ impl ResponsesStreamEncoder {
 
     /// An item is complete; it ends when its outcome is there too.
     fn completed(&mut self, id: &UnifiedId) -> Vec<WireFrame> {
-        let owner = self.order.iter().find(|head| self.heads.get(head).is_some_and(|h| h.second.as_ref() == Some(id)));
+        let owner = self
+            .order
+            .iter()
+            .find(|head| self.heads.get(head).is_some_and(|h| h.second.as_ref() == Some(id)));
         let head = owner.cloned().unwrap_or_else(|| id.clone());
         let is_waiting = self.heads.get(&head).is_none_or(|h| h.is_done || h.waits && h.second.is_none());
         let is_open = |item: Option<UnifiedItem>| item.is_none_or(|item| item.status == ItemStatus::InProgress);
@@ -446,7 +483,11 @@ impl ResponsesStreamEncoder {
     /// Ends a wire item with everything that it says.
     fn finish(&mut self, id: &UnifiedId) -> Vec<WireFrame> {
         let Some(item) = self.item(id) else { return Vec::new() };
-        let second = self.heads.get(id).and_then(|head| head.second.clone()).and_then(|second| self.item(&second));
+        let second = self
+            .heads
+            .get(id)
+            .and_then(|head| head.second.clone())
+            .and_then(|second| self.item(&second));
         let group: Vec<&UnifiedItem> = std::iter::once(&item).chain(&second).collect();
         let mut frames = Vec::new();
         for part in item.parts() {
@@ -456,7 +497,9 @@ impl ResponsesStreamEncoder {
             }
             frames.extend(self.part_done(id, part));
         }
-        let Some(mut node) = self.written(&group, true) else { return frames };
+        let Some(mut node) = self.written(&group, true) else {
+            return frames;
+        };
         if let Some(second) = &second {
             let items = self.fold.as_ref().map(Fold::items).unwrap_or_default();
             let at = items.iter().position(|known| known.id == second.id).unwrap_or_default();
@@ -497,11 +540,15 @@ impl ResponsesStreamEncoder {
                 frames.extend(self.finish(&id));
             }
         }
-        let Some(result) = self.fold.as_ref().map(Fold::result) else { return frames };
+        let Some(result) = self.fold.as_ref().map(Fold::result) else {
+            return frames;
+        };
         if self.response_id.is_none() {
-            let error = self.error.clone().or(result.error).unwrap_or_else(|| {
-                UnifiedError::new(ErrorCategory::Internal, "operation", "the operation ended before it began")
-            });
+            let error = self
+                .error
+                .clone()
+                .or(result.error)
+                .unwrap_or_else(|| UnifiedError::new(ErrorCategory::Internal, "operation", "the operation ended before it began"));
             frames.push(self.error_frame(&error));
             return frames;
         }
@@ -528,7 +575,12 @@ impl ResponsesStreamEncoder {
 
     fn error_frame(&mut self, error: &UnifiedError) -> WireFrame {
         let object = errors::object(error);
-        let text = |key: &str| object.pointer(&format!("/error/{key}")).and_then(|value| value.as_str()).map(Node::text);
+        let text = |key: &str| {
+            object
+                .pointer(&format!("/error/{key}"))
+                .and_then(|value| value.as_str())
+                .map(Node::text)
+        };
         self.frame(
             "error",
             vec![
@@ -549,7 +601,9 @@ impl ResponsesStreamEncoder {
 fn waits(item: &UnifiedItem) -> bool {
     match &item.body {
         UnifiedItemBody::ServerToolCall(call) => call.tool_type != UnifiedToolType::ToolSearch,
-        UnifiedItemBody::CodeExecution(call) => call.execution == Execution::Provider && super::decode_item::call_kind(&item.body).is_none(),
+        UnifiedItemBody::CodeExecution(call) => {
+            call.execution == Execution::Provider && super::decode_item::call_kind(&item.body).is_none()
+        }
         UnifiedItemBody::ComputerAction(call) => call.approval_id.is_some(),
         _ => false,
     }
@@ -575,7 +629,9 @@ impl StreamEncoder for ResponsesStreamEncoder {
             }
             EventBody::ItemStarted(started) => self.started(&started.item),
             EventBody::ItemCompleted(done) => {
-                let Some(id) = item.or(done.item.as_ref().map(|item| &item.id)).cloned() else { return Vec::new() };
+                let Some(id) = item.or(done.item.as_ref().map(|item| &item.id)).cloned() else {
+                    return Vec::new();
+                };
                 let is_known = self.heads.contains_key(&id) || self.heads.values().any(|head| head.second.as_ref() == Some(&id));
                 let mut frames = match &done.item {
                     Some(whole) if !is_known => self.started(whole),
@@ -593,12 +649,10 @@ impl StreamEncoder for ResponsesStreamEncoder {
                 },
                 _ => Vec::new(),
             },
-            EventBody::TextDelta(delta) | EventBody::ReasoningDelta(delta) => {
-                match (item, self.part_of(item, event.part_id.as_ref())) {
-                    (Some(item), Some(part)) => self.text(&item.clone(), &part, delta),
-                    _ => Vec::new(),
-                }
-            }
+            EventBody::TextDelta(delta) | EventBody::ReasoningDelta(delta) => match (item, self.part_of(item, event.part_id.as_ref())) {
+                (Some(item), Some(part)) => self.text(&item.clone(), &part, delta),
+                _ => Vec::new(),
+            },
             EventBody::CitationReady(ready) => match (item, self.part_of(item, event.part_id.as_ref())) {
                 (Some(item), Some(part)) => self.annotation(&item.clone(), &part, &ready.annotation),
                 _ => Vec::new(),
@@ -621,11 +675,19 @@ impl StreamEncoder for ResponsesStreamEncoder {
                 Vec::new()
             }
             EventBody::OperationCancelled(_) => {
-                self.error = Some(UnifiedError::new(ErrorCategory::Cancelled, "operation", "the operation was cancelled"));
+                self.error = Some(UnifiedError::new(
+                    ErrorCategory::Cancelled,
+                    "operation",
+                    "the operation was cancelled",
+                ));
                 Vec::new()
             }
             EventBody::OperationExpired(_) => {
-                self.error = Some(UnifiedError::new(ErrorCategory::Timeout, "operation", "the operation took too long"));
+                self.error = Some(UnifiedError::new(
+                    ErrorCategory::Timeout,
+                    "operation",
+                    "the operation took too long",
+                ));
                 Vec::new()
             }
             EventBody::StreamCompleted(_) => self.end(),

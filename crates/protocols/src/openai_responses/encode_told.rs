@@ -8,9 +8,7 @@ use throughline_format::{PartBody, UnifiedContentPart, UnifiedItem, UnifiedItemB
 pub(super) fn told(item: &UnifiedItem) -> Option<String> {
     use UnifiedItemBody as B;
     match &item.body {
-        B::ToolCall(call) | B::ServerToolCall(call) => {
-            Some(format!("[Call of the tool {}: {}]", call.name, call.raw_arguments))
-        }
+        B::ToolCall(call) | B::ServerToolCall(call) => Some(format!("[Call of the tool {}: {}]", call.name, call.raw_arguments)),
         B::ToolResult(result) => some("Result", &texts(&result.output)),
         B::ServerToolResult(result) => some("Result of a hosted tool", &texts(&result.output)),
         B::SearchResult(found) | B::RetrievalResult(found) => some("Found", &search(found)),

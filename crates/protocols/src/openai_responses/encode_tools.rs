@@ -86,8 +86,15 @@ pub(super) fn plain(tool: &UnifiedToolDefinition, private: &dyn PrivateState) ->
         UnifiedToolType::Mcp => add(server(tool, &config)),
         UnifiedToolType::WebSearch | UnifiedToolType::FileSearch | UnifiedToolType::ComputerUse | UnifiedToolType::ImageGeneration => {
             if tool.kind == UnifiedToolType::FileSearch {
-                let stores = tool.resources.iter().flatten().filter_map(|resource| kept::handle(private, resource));
-                add(vec![("vector_store_ids", Some(Node::List(stores.map(|id| Node::text(&id)).collect())))]);
+                let stores = tool
+                    .resources
+                    .iter()
+                    .flatten()
+                    .filter_map(|resource| kept::handle(private, resource));
+                add(vec![(
+                    "vector_store_ids",
+                    Some(Node::List(stores.map(|id| Node::text(&id)).collect())),
+                )]);
             }
             add(options(&config));
         }
@@ -229,7 +236,10 @@ impl Tools<'_> {
                 let wrapper = wrapper.unwrap_or_else(|| {
                     Node::typed(
                         "namespace",
-                        [("name", Some(Node::text(&wire_name(group)))), ("description", Some(Node::text(group)))],
+                        [
+                            ("name", Some(Node::text(&wire_name(group)))),
+                            ("description", Some(Node::text(group))),
+                        ],
                     )
                 });
                 found.push(wrapper);
@@ -254,7 +264,8 @@ impl Tools<'_> {
         let entries = kept::entries(self.private, references);
         let is_private = references.is_some_and(|references| !references.is_empty());
         let mine = |schema: &str| kept::payload(self.private, references, schema);
-        let has_owner = !entries.is_empty() || mine(kept::FORM).is_some() || mine(kept::CREDENTIALS).is_some() || mine(kept::NAMESPACE).is_some();
+        let has_owner =
+            !entries.is_empty() || mine(kept::FORM).is_some() || mine(kept::CREDENTIALS).is_some() || mine(kept::NAMESPACE).is_some();
         if is_private && !has_owner {
             let reason = "members without a word stay with the protocol and owner that they came from";
             self.loss.info(Feature::WireUnmapped, format!("{path}/providerData"), reason);
@@ -310,7 +321,9 @@ impl Tools<'_> {
             return;
         }
         let schema = tool.input_schema.as_ref().map(Json::parse);
-        let is_object = schema.as_ref().is_some_and(|schema| schema.get("type").and_then(|kind| kind.as_str()) == Some("object"));
+        let is_object = schema
+            .as_ref()
+            .is_some_and(|schema| schema.get("type").and_then(|kind| kind.as_str()) == Some("object"));
         if !is_object {
             if tool.input_schema.is_some() {
                 let reason = "the target takes only schemas of objects; any object is taken";
@@ -413,8 +426,11 @@ impl Tools<'_> {
             ("config/citations", config.citations.is_some()),
         ];
         for (member, _) in lost.iter().filter(|(_, is_there)| *is_there) {
-            self.loss
-                .warning(Feature::ToolHosted, format!("{path}/{member}"), "the target's own tool has no such option");
+            self.loss.warning(
+                Feature::ToolHosted,
+                format!("{path}/{member}"),
+                "the target's own tool has no such option",
+            );
         }
     }
 
@@ -444,7 +460,9 @@ impl Tools<'_> {
         let lost = |this: &mut Self, feature, reason: &str| this.loss.intent(choice.requirement, feature, "/toolChoice", reason);
         let is_offered = |this: &Self, tool: &UnifiedToolSelector| match (&tool.tool_type, &tool.name) {
             (UnifiedToolType::Function | UnifiedToolType::Custom, Some(name)) => this.names.contains(&wire_name(name)),
-            _ => tools.iter().any(|offered| selector_word(&tool.tool_type).is_some_and(|word| offered.kind().starts_with(word))),
+            _ => tools
+                .iter()
+                .any(|offered| selector_word(&tool.tool_type).is_some_and(|word| offered.kind().starts_with(word))),
         };
         match choice.kind {
             ToolChoiceKind::Named if !choice.tool.as_ref().is_some_and(|tool| is_offered(self, tool)) => {
@@ -456,17 +474,22 @@ impl Tools<'_> {
                 None
             }
             ToolChoiceKind::Allowed if choice.tools.iter().flatten().any(|tool| !is_offered(self, tool)) => {
-                lost(self, Feature::ToolChoiceAllowed, "one of the allowed tools is not offered; all tools are allowed");
-                Some(Node::text(if choice.mode == Some(AllowedMode::Required) { "required" } else { "auto" }))
+                lost(
+                    self,
+                    Feature::ToolChoiceAllowed,
+                    "one of the allowed tools is not offered; all tools are allowed",
+                );
+                Some(Node::text(if choice.mode == Some(AllowedMode::Required) {
+                    "required"
+                } else {
+                    "auto"
+                }))
             }
-            ToolChoiceKind::Auto
-            | ToolChoiceKind::None
-            | ToolChoiceKind::Required
-            | ToolChoiceKind::Named
-            | ToolChoiceKind::Allowed => {
+            ToolChoiceKind::Auto | ToolChoiceKind::None | ToolChoiceKind::Required | ToolChoiceKind::Named | ToolChoiceKind::Allowed => {
                 if choice.validated == Some(true) {
                     let reason = "the target has no checked free choice";
-                    self.loss.add(LossSeverity::Info, Feature::ToolChoice, "/toolChoice/validated", reason);
+                    self.loss
+                        .add(LossSeverity::Info, Feature::ToolChoice, "/toolChoice/validated", reason);
                 }
                 Some(node)
             }

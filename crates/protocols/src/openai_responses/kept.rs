@@ -162,7 +162,14 @@ impl Keeper {
     }
 
     /// Keeps a registered annotation that everybody may see.
-    pub(super) fn annotate(&mut self, schema: &str, subject: &UnifiedId, number: u64, payload: &Node, path: String) -> UnifiedProviderDataRef {
+    pub(super) fn annotate(
+        &mut self,
+        schema: &str,
+        subject: &UnifiedId,
+        number: u64,
+        payload: &Node,
+        path: String,
+    ) -> UnifiedProviderDataRef {
         let kind = ResourceType::Other("annotation".into());
         let reference = self.keep(schema, kind, Some(subject), subject.resource(number), payload.to_text(), path);
         if let Some(last) = self.resources.last_mut() {
@@ -210,7 +217,13 @@ impl Keeper {
         is_told: impl Fn(&str) -> bool,
     ) -> Vec<UnifiedProviderDataRef> {
         let base = subject.unwrap_or(&self.context.operation_id).clone();
-        let name = |pointer: &str| pointer.rsplit('/').find(|token| token.parse::<usize>().is_err()).unwrap_or_default().to_owned();
+        let name = |pointer: &str| {
+            pointer
+                .rsplit('/')
+                .find(|token| token.parse::<usize>().is_err())
+                .unwrap_or_default()
+                .to_owned()
+        };
         let (mut fields, mut large) = (Vec::new(), Vec::new());
         for (pointer, value) in difference.set {
             if value.as_str().len() > MAX_UNMAPPED_BYTES && LARGE.contains(&name(&pointer).as_str()) {

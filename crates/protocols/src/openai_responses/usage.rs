@@ -96,7 +96,13 @@ pub(super) fn encode(usage: &UnifiedUsage, fill: bool) -> (Node, Vec<&'static st
     }
     let zero = |value: Option<f64>| value.or(if fill { Some(0.0) } else { None }).map(number);
     let total = known(usage.total).or_else(|| fill.then(|| input.unwrap_or(0.0) + output.unwrap_or(0.0)));
-    let ttl = |seconds: &str| usage.cache_write_by_ttl.as_ref().and_then(|map| map.0.get(seconds)).map(|counter| number(counter.value));
+    let ttl = |seconds: &str| {
+        usage
+            .cache_write_by_ttl
+            .as_ref()
+            .and_then(|map| map.0.get(seconds))
+            .map(|counter| number(counter.value))
+    };
     let written = Node::object([("ttl_30m_tokens", ttl("1800")), ("ttl_12h_tokens", ttl("43200"))]);
     let details = Node::object([
         ("cached_tokens", zero(known(usage.cache_read))),

@@ -69,10 +69,7 @@ impl Node {
 
     /// Opens a value that is known to be JSON. Its depth is bounded by whoever decoded it.
     pub(super) fn open(raw: &Json) -> Self {
-        let mut reader = Reader {
-            text: raw.as_str(),
-            at: 0,
-        };
+        let mut reader = Reader { text: raw.as_str(), at: 0 };
         reader.value(false)
     }
 
