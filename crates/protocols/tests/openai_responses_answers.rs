@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use support::{Everything, corpus, files, fold_response, fold_stream, result_of, sse};
 use throughline_format::{EventBody, UnifiedFinishReason, UnifiedItemBody, content_fingerprint};
+use throughline_protocols::codec::ErrorHeaders;
 use throughline_protocols::offline::OfflineFold;
 use throughline_protocols::openai_responses::OpenAiResponses;
 use throughline_protocols::{Capabilities, Codec, EncodeContext, WireFrame, codec_of, families};
@@ -437,7 +438,7 @@ fn error_bodies_in_place_of_a_response() {
     }
     let wire = OpenAiResponses.encode_error(&OpenAiResponses.decode_error(
         429,
-        &Default::default(),
+        &ErrorHeaders::default(),
         br#"{"error":{"message":"m","code":"rate_limit_exceeded"}}"#,
     ));
     assert_eq!(wire.status, 429);
@@ -452,7 +453,7 @@ fn error_bodies_in_place_of_a_response() {
 fn stream(events: &[Value]) -> String {
     let mut all = vec![json!({"type": "response.created", "response": response(json!({"status": "in_progress"}))})];
     all.extend_from_slice(events);
-    all.iter().map(|event| format!("data: {event}\n\n")).collect()
+    all.iter().map(|event| ["data: ", &event.to_string(), "\n\n"].concat()).collect()
 }
 
 fn ends(events: &[Value], members: Value) -> String {

@@ -195,7 +195,7 @@ proptest! {
         if let Value::Array(list) = all {
             chosen = list;
         }
-        let text: String = chosen.iter().map(|event| format!("data: {event}\n\n")).collect();
+        let text: String = chosen.iter().map(|event| ["data: ", &event.to_string(), "\n\n"].concat()).collect();
         let whole = fold_stream(&OpenAiResponses, text.as_bytes(), usize::MAX);
         let cut = fold_stream(&OpenAiResponses, text.as_bytes(), piece);
         prop_assert_eq!(result_of(&whole), result_of(&cut));

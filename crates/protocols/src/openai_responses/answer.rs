@@ -380,20 +380,17 @@ impl Answer {
         self.abandon(&status);
         let error = root.get("error").map(|error| errors::of_value(&error.to_json().parse(), None));
         self.root(root, &status, error.as_ref());
-        match status.finish_reason {
-            Some(UnifiedFinishReason::Failed) => {
-                let told = self.error.take().map(|(error, _)| error);
-                let error = error.or(told).unwrap_or_else(|| errors::of_value(&serde_json::Value::Null, None));
-                self.end_failed(error, status);
+        if let Some(UnifiedFinishReason::Failed) = status.finish_reason {
+            let told = self.error.take().map(|(error, _)| error);
+            let error = error.or(told).unwrap_or_else(|| errors::of_value(&serde_json::Value::Null, None));
+            self.end_failed(error, status);
+        } else {
+            if let Some(error) = error {
+                self.out.push(EventBody::Error(ErrorEvent { error }));
             }
-            _ => {
-                if let Some(error) = error {
-                    self.out.push(EventBody::Error(ErrorEvent { error }));
-                }
-                self.finished = true;
-                let items = self.items.clone();
-                self.out.complete(status, items);
-            }
+            self.finished = true;
+            let items = self.items.clone();
+            self.out.complete(status, items);
         }
     }
 
@@ -526,13 +523,12 @@ impl Answer {
         if self.finished {
             return;
         }
-        match self.error.take() {
-            Some((error, _)) => self.fail(error, UnifiedFinishReason::Failed),
-            None => {
-                let category = throughline_format::ErrorCategory::Interrupted;
-                let error = UnifiedError::new(category, "stream", "the stream ended before the answer did");
-                self.fail(error, UnifiedFinishReason::Interrupted);
-            }
+        if let Some((error, _)) = self.error.take() {
+            self.fail(error, UnifiedFinishReason::Failed);
+        } else {
+            let category = throughline_format::ErrorCategory::Interrupted;
+            let error = UnifiedError::new(category, "stream", "the stream ended before the answer did");
+            self.fail(error, UnifiedFinishReason::Interrupted);
         }
     }
 }

@@ -35,20 +35,19 @@ pub(super) fn parts(keeper: &mut Keeper, item_id: &UnifiedId, content: &Node, pa
 
 /// One part; one of an unknown type is kept whole behind an empty text.
 pub(super) fn part(keeper: &mut Keeper, part_id: UnifiedId, node: &Node, path: &str) -> UnifiedContentPart {
-    match known(keeper, &part_id, node, path) {
-        Some(body) => UnifiedContentPart::new(part_id, body),
-        None => {
-            let whole = super::wire::Difference {
-                set: vec![(String::new(), node.to_json())],
-                absent: Vec::new(),
-            };
-            let references = keeper.difference(Some(&part_id), number::UNMAPPED, path, whole, super::kept::Form::default(), |_| {
-                true
-            });
-            let mut part = UnifiedContentPart::text(part_id, "");
-            part.base.provider_data = super::kept::listed(references);
-            part
-        }
+    if let Some(body) = known(keeper, &part_id, node, path) {
+        UnifiedContentPart::new(part_id, body)
+    } else {
+        let whole = super::wire::Difference {
+            set: vec![(String::new(), node.to_json())],
+            absent: Vec::new(),
+        };
+        let references = keeper.difference(Some(&part_id), number::UNMAPPED, path, whole, super::kept::Form::default(), |_| {
+            true
+        });
+        let mut part = UnifiedContentPart::text(part_id, "");
+        part.base.provider_data = super::kept::listed(references);
+        part
     }
 }
 

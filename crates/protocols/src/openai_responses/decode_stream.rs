@@ -159,13 +159,14 @@ impl Answer {
                     "previews of an image are not kept; the image comes with its item",
                 );
             }
-            "response.completed" | "response.incomplete" | "response.failed" | "response.cancelled" => match node.get("response") {
-                Some(response) => self.terminal(response),
-                None => {
+            "response.completed" | "response.incomplete" | "response.failed" | "response.cancelled" => {
+                if let Some(response) = node.get("response") {
+                    self.terminal(response);
+                } else {
                     let status = kind.trim_start_matches("response.");
                     self.terminal(&Node::object([("status", Some(Node::text(status)))]));
                 }
-            },
+            }
             "error" => self.error(node),
             "keepalive" => self.out.push(EventBody::Heartbeat(Heartbeat {})),
             // Told again by the item itself, or by nothing but its progress.

@@ -179,10 +179,8 @@ fn known(keeper: &mut Keeper, id: &UnifiedId, node: &Node, path: &str) -> Unifie
     });
     match &tool.kind {
         UnifiedToolType::Custom => tool.grammar = node.get("format").map(grammar),
-        UnifiedToolType::ToolSearch => {
-            if node.str("execution").as_deref() == Some("client") {
-                tool.execution = Execution::Client;
-            }
+        UnifiedToolType::ToolSearch if node.str("execution").as_deref() == Some("client") => {
+            tool.execution = Execution::Client;
         }
         UnifiedToolType::Shell => {
             let environment = node.get("environment");
@@ -193,14 +191,14 @@ fn known(keeper: &mut Keeper, id: &UnifiedId, node: &Node, path: &str) -> Unifie
             if let Some(handle) = environment.and_then(|environment| environment.str("container_id")) {
                 tool.resources = Some(vec![container(keeper, id, &handle, format!("{path}/environment/container_id"))]);
             }
-            tool.config = listed(environment.map(|environment| runtime(environment)));
+            tool.config = listed(environment.map(runtime));
         }
         UnifiedToolType::CodeExecution => {
             if let Some(handle) = node.str("container") {
                 tool.resources = Some(vec![container(keeper, id, &handle, format!("{path}/container"))]);
                 tool.portability = Portability::OwnerBound;
             }
-            tool.config = listed(node.get("container").map(|container| runtime(container)));
+            tool.config = listed(node.get("container").map(runtime));
         }
         UnifiedToolType::FileSearch => {
             let stores = node.list("vector_store_ids").iter().filter_map(Node::as_text).enumerate();

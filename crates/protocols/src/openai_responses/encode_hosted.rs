@@ -44,8 +44,8 @@ impl Writer<'_> {
             UnifiedItemBody::ServerToolResult(result) => self.listing(head, result),
             UnifiedItemBody::ComputerAction(call) => Some(self.computer_call(head, call, second)),
             UnifiedItemBody::ComputerActionResult(result) => self.computer_output(result, second),
-            UnifiedItemBody::CodeExecution(call) => self.execution(head, call, second),
-            UnifiedItemBody::CodeExecutionResult(result) => self.execution_output(head, result),
+            UnifiedItemBody::CodeExecution(call) => Some(self.execution(head, call, second)),
+            UnifiedItemBody::CodeExecutionResult(result) => Some(self.execution_output(head, result)),
             UnifiedItemBody::ApprovalRequest(request) => approval_request(request),
             UnifiedItemBody::ApprovalResponse(response) => {
                 self.remark(Feature::RecordBookkeeping, "/decision", "said as a flag");
@@ -161,7 +161,7 @@ impl Writer<'_> {
                             call.server_label.as_deref().map(Node::text).or_else(|| Some(Node::text(""))),
                         ),
                         ("name", Some(Node::text(&call.name))),
-                        ("arguments", Some(Node::text(&self.arguments(item, call)))),
+                        ("arguments", Some(Node::text(&Self::arguments(item, call)))),
                         members,
                     ],
                 ))
@@ -290,7 +290,7 @@ impl Writer<'_> {
         ))
     }
 
-    fn execution(&mut self, item: &UnifiedItem, call: &CodeExecutionItem, second: Option<&UnifiedItemBody>) -> Option<Node> {
+    fn execution(&mut self, item: &UnifiedItem, call: &CodeExecutionItem, second: Option<&UnifiedItemBody>) -> Node {
         let call_id = Some(self.id_of(&call.call_id));
         self.remark(
             Feature::RecordBookkeeping,
@@ -308,7 +308,7 @@ impl Writer<'_> {
                 let commands = call.commands.iter().flatten().map(|command| Node::text(command)).collect();
                 let action = Node::object([("commands", Some(Node::List(commands)))]);
                 let environment = container.map(|id| Node::typed("container_reference", [("container_id", Some(Node::text(&id)))]));
-                Some(Node::typed(
+                Node::typed(
                     "shell_call",
                     [
                         ("status", status),
@@ -316,35 +316,35 @@ impl Writer<'_> {
                         ("action", Some(action)),
                         ("environment", environment),
                     ],
-                ))
+                )
             }
             Some(CallKind::LocalShell) => {
                 let code = call.code.clone().unwrap_or_default();
                 let words = Node::List(["bash", "-lc", &code].iter().map(|word| Node::text(word)).collect());
                 let action = Node::typed("exec", [("command", Some(words)), ("env", Some(Node::Object(Vec::new())))]);
-                Some(Node::typed(
+                Node::typed(
                     "local_shell_call",
                     [("status", status), ("call_id", call_id), ("action", Some(action))],
-                ))
+                )
             }
             Some(CallKind::Program) => {
                 let fingerprint = kept::text(self.private, item.provider_data.as_ref(), kept::ENCRYPTED);
-                Some(Node::typed(
+                Node::typed(
                     "program",
                     [
                         ("call_id", call_id),
                         ("code", call.code.as_deref().map(Node::text)),
                         ("fingerprint", fingerprint.as_deref().map(Node::text)),
                     ],
-                ))
+                )
             }
             _ => {
                 let outputs = match second {
-                    Some(UnifiedItemBody::CodeExecutionResult(result)) => self.outputs(result),
+                    Some(UnifiedItemBody::CodeExecutionResult(result)) => Self::outputs(result),
                     _ => Vec::new(),
                 };
                 let container = container.or_else(|| (self.is_answer() && self.fills()).then(|| "none".to_owned()));
-                Some(Node::typed(
+                Node::typed(
                     "code_interpreter_call",
                     [
                         ("status", status),
@@ -353,12 +353,12 @@ impl Writer<'_> {
                         // The type demands the member, and takes null.
                         ("outputs", Some(if outputs.is_empty() { Node::null() } else { Node::List(outputs) })),
                     ],
-                ))
+                )
             }
         }
     }
 
-    fn outputs(&self, result: &CodeExecutionResultItem) -> Vec<Node> {
+    fn outputs(result: &CodeExecutionResultItem) -> Vec<Node> {
         let logs = |text: &str| Node::typed("logs", [("logs", Some(Node::text(text)))]);
         let mut outputs: Vec<Node> = result.stdout.iter().chain(&result.stderr).map(|text| logs(text)).collect();
         for part in &result.output {
@@ -372,13 +372,24 @@ impl Writer<'_> {
                     };
                     outputs.push(Node::typed("image", [("url", Some(Node::text(&url)))]));
                 }
-                _ => {}
+                // The type of an output is one of two.
+                PartBody::Json(json) => outputs.push(logs(json.value.as_str())),
+                PartBody::Reasoning(_)
+                | PartBody::Refusal(_)
+                | PartBody::Audio(_)
+                | PartBody::Video(_)
+                | PartBody::Document(_)
+                | PartBody::File(_)
+                | PartBody::Binary(_)
+                | PartBody::Citation(_)
+                | PartBody::GroundingSource(_)
+                | PartBody::ArtifactReference(_) => {}
             }
         }
         outputs
     }
 
-    fn execution_output(&mut self, item: &UnifiedItem, result: &CodeExecutionResultItem) -> Option<Node> {
+    fn execution_output(&mut self, item: &UnifiedItem, result: &CodeExecutionResultItem) -> Node {
         let call_id = Some(self.id_of(&result.call_id));
         self.remark(
             Feature::RecordBookkeeping,
@@ -387,18 +398,15 @@ impl Writer<'_> {
         );
         let stdout = result.stdout.clone().unwrap_or_default();
         match self.calls.get(&result.call_id) {
-            Some(CallKind::LocalShell) => Some(Node::typed(
-                "local_shell_call_output",
-                [("id", call_id), ("output", Some(Node::text(&stdout)))],
-            )),
-            Some(CallKind::Program) => Some(Node::typed(
+            Some(CallKind::LocalShell) => Node::typed("local_shell_call_output", [("id", call_id), ("output", Some(Node::text(&stdout)))]),
+            Some(CallKind::Program) => Node::typed(
                 "program_output",
                 [
                     ("status", Some(Node::text(status_word(item.status)))),
                     ("call_id", call_id),
                     ("result", result.stdout.as_deref().map(Node::text)),
                 ],
-            )),
+            ),
             _ => {
                 let outcome = match (&result.outcome, result.exit_code) {
                     (ExecutionOutcome::Timeout, _) => Node::typed("timeout", []),
@@ -413,10 +421,10 @@ impl Writer<'_> {
                     ("outcome", Some(outcome)),
                 ]);
                 let status = self.is_answer().then(|| Node::text(status_word(item.status)));
-                Some(Node::typed(
+                Node::typed(
                     "shell_call_output",
                     [("status", status), ("call_id", call_id), ("output", Some(Node::List(vec![chunk])))],
-                ))
+                )
             }
         }
     }

@@ -129,7 +129,7 @@ impl<'a> Writer<'a> {
         kept::restore(&mut node, &entries, &form);
         let id = kept::text(self.private, references, kept::ITEM_ID).filter(|_| self.with_ids);
         match id {
-            Some(id) => self.put_id(&mut node, &id),
+            Some(id) => Self::put_id(&mut node, &id),
             None if !node.has("approval_request_id") && !self.keeps_id(items) => {
                 node.take("id");
             }
@@ -149,7 +149,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Puts an ID behind the type.
-    pub(super) fn put_id(&self, node: &mut Node, id: &str) {
+    pub(super) fn put_id(node: &mut Node, id: &str) {
         node.take("id");
         if let Node::Object(members) = node {
             let at = usize::from(members.first().is_some_and(|(key, _)| key == "type"));
@@ -261,7 +261,7 @@ impl<'a> Writer<'a> {
         }
         let name = Some(Node::text(&name));
         let namespace = call.namespace.as_deref().map(Node::text);
-        let caller = call.caller.as_ref().and_then(|caller| self.caller(caller));
+        let caller = call.caller.as_ref().and_then(Self::caller);
         let status = self.is_answer().then(|| Node::text(status_word(item.status)));
         match call_kind(&item.body).map(|(_, kind)| kind) {
             Some(CallKind::Custom) => Node::typed(
@@ -305,7 +305,7 @@ impl<'a> Writer<'a> {
                     ("status", status),
                     ("call_id", call_id),
                     ("name", name),
-                    ("arguments", Some(Node::text(&self.arguments(item, call)))),
+                    ("arguments", Some(Node::text(&Self::arguments(item, call)))),
                     ("namespace", namespace),
                     ("caller", caller),
                 ],
@@ -314,14 +314,14 @@ impl<'a> Writer<'a> {
     }
 
     /// Argument text; the target wants an object where another protocol had nothing.
-    pub(super) fn arguments(&self, item: &UnifiedItem, call: &ToolCallItem) -> String {
+    pub(super) fn arguments(item: &UnifiedItem, call: &ToolCallItem) -> String {
         match (&call.input, call.raw_arguments.trim()) {
             (input, "") if !is_own(item) => input.as_ref().map_or_else(|| "{}".to_owned(), |input| input.as_str().to_owned()),
             _ => call.raw_arguments.clone(),
         }
     }
 
-    fn caller(&self, caller: &CallerRef) -> Option<Node> {
+    fn caller(caller: &CallerRef) -> Option<Node> {
         match (&caller.kind, &caller.call_id) {
             (Caller::Model, _) => Some(Node::typed("direct", [])),
             (Caller::Code, Some(id)) => Some(Node::typed("program", [("caller_id", Some(Node::text(id)))])),

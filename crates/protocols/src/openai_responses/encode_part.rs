@@ -332,7 +332,7 @@ impl Writer<'_> {
                     [("image_url", address), ("file_id", handle), ("detail", detail)],
                 ))
             }
-            PartBody::Audio(_) if own => {
+            PartBody::Audio(_) if own && matches!(inner.source, UnifiedDataSource::Inline(_)) => {
                 let UnifiedDataSource::Inline(source) = &inner.source else {
                     return None;
                 };

@@ -100,7 +100,7 @@ pub(super) fn write(writer: &mut Writer<'_>, group: &[&UnifiedItem]) -> Option<N
             .first()
             .map(|item| item_id(&node.kind(), item.id.as_str()))
             .unwrap_or_default();
-        writer.put_id(&mut node, &id);
+        Writer::put_id(&mut node, &id);
     }
     Some(node)
 }
@@ -198,9 +198,7 @@ pub(super) fn response(result: &UnifiedResultV2, context: &EncodeContext, is_own
         result.usage.as_ref(),
         result.error.as_ref(),
     );
-    if let Node::Object(members) = own {
-        members.into_iter().for_each(|(key, value)| body.put(&key, value));
-    }
+    body.extend(own);
     if let Some(counters) = result.usage.as_ref().filter(|_| !is_own) {
         body.put("usage", usage::encode(counters, true).0);
     }

@@ -168,7 +168,7 @@ impl Settings<'_> {
             .value(Feature::GenerationReasoningBudget, wanted.budget_tokens.as_ref())
             .copied();
         let mode = wanted.mode.as_ref().map(|mode| &mode.value);
-        let effort = effort.or_else(|| budget.map(effort_of_budget)).or_else(|| match mode {
+        let effort = effort.or_else(|| budget.map(effort_of_budget)).or(match mode {
             Some(ReasoningMode::On) => Some(ReasoningEffort::Medium),
             Some(ReasoningMode::Off) => Some(ReasoningEffort::None),
             _ => None,

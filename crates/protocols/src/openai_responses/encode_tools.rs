@@ -9,6 +9,7 @@ use crate::context::PrivateState;
 use crate::feature::Feature;
 use crate::projection::LossCollector;
 use crate::strict_schema::fits_strict;
+use crate::tool_offer::ToolOffer;
 use std::collections::BTreeSet;
 use throughline_format::intent::GrammarSyntax;
 use throughline_format::loss::LossSeverity;
@@ -270,6 +271,18 @@ impl Tools<'_> {
             let reason = "members without a word stay with the protocol and owner that they came from";
             self.loss.info(Feature::WireUnmapped, format!("{path}/providerData"), reason);
         }
+        // Its owner is whoever gave its resources and options a form.
+        match ToolOffer::of(tool, self.is_own && (has_owner || !is_private)) {
+            ToolOffer::Withheld(why) => {
+                self.lost(tool, Feature::ToolHosted, path, why);
+                return None;
+            }
+            ToolOffer::Function if tool.kind != UnifiedToolType::Function => {
+                let name = tool.name.clone().unwrap_or_default();
+                return Some(self.as_function(tool, &name, Feature::ToolHosted, path));
+            }
+            ToolOffer::Function | ToolOffer::OwnForm | ToolOffer::OwnFormOrFunction => {}
+        }
         let is_known = match &tool.kind {
             UnifiedToolType::Function | UnifiedToolType::Custom => true,
             UnifiedToolType::Other(word) => word.starts_with(OTHER) && entries.iter().any(|entry| entry.pointer.is_empty()),
@@ -368,15 +381,20 @@ impl Tools<'_> {
             return None;
         }
         if self.is_own {
+            self.loss
+                .remark(Feature::RecordBookkeeping, format!("{path}/kind"), "said in the target's word");
             if tool.version.is_some() {
                 let reason = "the target says it in the type word";
                 self.loss.remark(Feature::RecordBookkeeping, format!("{path}/version"), reason);
             }
-            let mut node = plain(tool, self.private)?;
+            let Some(mut node) = plain(tool, self.private) else {
+                self.lost(tool, feature, path, "the target has no such hosted tool");
+                return None;
+            };
             kept::restore(&mut node, entries, &kept::form(self.private, references));
             let credentials = kept::payload(self.private, references, kept::CREDENTIALS).and_then(|bytes| kept::tree(&bytes));
-            if let Some(Node::Object(members)) = credentials {
-                members.into_iter().for_each(|(key, value)| node.put(&key, value));
+            if let Some(credentials) = credentials {
+                node.extend(credentials);
             }
             return Some(node);
         }

@@ -232,7 +232,10 @@ impl Keeper {
                 fields.push((pointer, value));
             }
         }
-        for (pointer, _) in fields.iter().chain(&large).filter(|(pointer, _)| is_told(pointer)) {
+        let mut told: Vec<&String> = fields.iter().chain(&large).map(|(pointer, _)| pointer).collect();
+        // The order of members is no content, and the report is.
+        told.sort();
+        for pointer in told.into_iter().filter(|pointer| is_told(pointer)) {
             let reason = "no word for it; kept for the same protocol";
             self.loss.info(Feature::WireUnmapped, format!("{path}{pointer}"), reason);
         }

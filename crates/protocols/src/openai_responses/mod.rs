@@ -23,9 +23,12 @@ mod decode_response;
 mod decode_settings;
 mod decode_stream;
 mod decode_tools;
+mod encode_deltas;
+mod encode_history;
 mod encode_hosted;
 mod encode_item;
 mod encode_part;
+mod encode_repairs;
 mod encode_request;
 mod encode_response;
 mod encode_settings;
@@ -71,7 +74,7 @@ impl Codec for OpenAiResponses {
     }
 
     fn encode_request(&self, request: &UnifiedRequestV2, context: &EncodeContext) -> Result<Encoded, UnifiedError> {
-        encode_request::encode(request, context)
+        Ok(encode_request::encode(request, context))
     }
 
     fn decode_response(&self, body: &[u8], context: &DecodeContext) -> Result<Decoded, UnifiedError> {

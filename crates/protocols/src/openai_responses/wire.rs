@@ -145,6 +145,14 @@ impl Node {
         }
     }
 
+    /// Sets all members of another object.
+    pub(super) fn extend(&mut self, other: Self) {
+        let Self::Object(members) = other else { return };
+        for (key, node) in members {
+            self.put(&key, node);
+        }
+    }
+
     /// Whether this is `null`.
     pub(super) fn is_null(&self) -> bool {
         matches!(self, Self::Leaf(raw) if raw.as_str() == "null")
