@@ -12,6 +12,8 @@ use throughline_format::loss::{LossSeverity, UnifiedLossEntry};
 
 /// Members that describe the record, wherever they stand outside opaque JSON.
 const MEMBERS: &[&str] = &[
+    "auditHash",
+    "covers",
     "execution",
     "form",
     "issuer",
