@@ -100,10 +100,107 @@ fn fits_node(node: &Value, depth: usize) -> Result<(), String> {
     Ok(())
 }
 
+/// The schema as strict mode takes it: every object closed, every member required, what was optional also `null`. None when
+/// that is not enough.
+pub(crate) fn close(schema: &Value) -> Option<Value> {
+    let mut closed = schema.clone();
+    close_node(&mut closed, 0)?;
+    fits_strict(&closed).ok().map(|()| closed)
+}
+
+fn close_node(node: &mut Value, depth: usize) -> Option<()> {
+    // Strict mode itself takes no deeper ones.
+    if depth > 10 {
+        return None;
+    }
+    let Value::Object(members) = node else { return Some(()) };
+    let is_object = members.contains_key("properties") || members.get("type").and_then(Value::as_str) == Some("object");
+    if is_object {
+        if members.get("additionalProperties").is_some_and(|open| *open != Value::Bool(false)) {
+            // Members that nobody names are a meaning of their own.
+            return None;
+        }
+        members.insert("additionalProperties".into(), Value::Bool(false));
+        let required: Vec<Value> = members.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
+        let mut names = Vec::new();
+        if let Some(Value::Object(properties)) = members.get_mut("properties") {
+            for (name, inner) in properties {
+                close_node(inner, depth + 1)?;
+                let name = Value::String(name.clone());
+                if !required.contains(&name) {
+                    make_nullable(inner);
+                }
+                names.push(name);
+            }
+        }
+        members.insert("required".into(), Value::Array(names));
+    }
+    for key in ["$defs", "definitions"] {
+        if let Some(Value::Object(inner)) = members.get_mut(key) {
+            inner.values_mut().try_for_each(|inner| close_node(inner, depth))?;
+        }
+    }
+    if let Some(Value::Array(inner)) = members.get_mut("anyOf") {
+        inner.iter_mut().try_for_each(|inner| close_node(inner, depth + 1))?;
+    }
+    members.get_mut("items").map_or(Some(()), |inner| close_node(inner, depth + 1))
+}
+
+fn make_nullable(node: &mut Value) {
+    let null = Value::String("null".into());
+    if let Value::Object(members) = node
+        && !members.contains_key("enum")
+        && !members.contains_key("const")
+    {
+        match members.get_mut("type") {
+            Some(Value::Array(types)) => {
+                if !types.contains(&null) {
+                    types.push(null);
+                }
+                return;
+            }
+            Some(kind @ Value::String(_)) => {
+                *kind = Value::Array(vec![kind.take(), null]);
+                return;
+            }
+            _ => {}
+        }
+    }
+    let inner = node.take();
+    *node = serde_json::json!({"anyOf": [inner, {"type": "null"}]});
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn open_objects_are_closed_and_what_was_optional_may_be_null() {
+        let closed = |properties: Value, required: Value| json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
+        let cases = [
+            (
+                json!({"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}, "required": ["a"]}),
+                Some(closed(
+                    json!({"a": {"type": "string"}, "b": {"type": ["integer", "null"]}}),
+                    json!(["a", "b"]),
+                )),
+            ),
+            (
+                json!({"type": "object", "properties": {"a": {"type": "object", "properties": {"c": {"enum": [1]}}}}}),
+                Some(closed(
+                    json!({"a": {"type": ["object", "null"], "properties": {"c": {"anyOf": [{"enum": [1]}, {"type": "null"}]}}, "additionalProperties": false, "required": ["c"]}}),
+                    json!(["a"]),
+                )),
+            ),
+            (json!({"type": "object", "properties": {}, "additionalProperties": true}), None),
+            (json!({"type": "object", "properties": {"a": {"oneOf": []}}}), None),
+            (json!({"type": "string"}), None),
+        ];
+        for (schema, expected) in cases {
+            assert_eq!(close(&schema), expected, "{schema}");
+        }
+    }
 
     #[test]
     fn closed_objects_with_all_members_required_fit() {

@@ -1113,7 +1113,8 @@ fn tools_of_another_protocol_are_offered_in_the_targets_words() {
         OpenAiResponses.wire_tool_name(&foreign(&[], &tools).tools[0], &Capabilities::of(OpenAiResponses.capabilities()))
     );
     assert_eq!(wire["tools"][0]["strict"], false, "absent is not false here");
-    assert_eq!(wire["tools"][1]["strict"], false, "the schema is open");
+    assert_eq!(wire["tools"][1]["strict"], true, "the schema is closed for it");
+    assert_eq!(wire["tools"][1]["parameters"]["required"], json!(["x"]));
     assert_eq!(wire["tools"][2]["filters"]["allowed_domains"], json!(["example.org"]));
     assert!(
         encoded.loss.is_unsupported(),

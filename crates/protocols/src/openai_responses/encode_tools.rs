@@ -8,7 +8,7 @@ use crate::capability::{Capabilities, Support};
 use crate::context::PrivateState;
 use crate::feature::Feature;
 use crate::projection::LossCollector;
-use crate::strict_schema::fits_strict;
+use crate::strict_schema::{close, fits_strict};
 use crate::tool_offer::ToolOffer;
 use std::collections::BTreeSet;
 use throughline_format::intent::GrammarSyntax;
@@ -347,9 +347,15 @@ impl Tools<'_> {
         // Absent is not false here: the target would try to be strict.
         let mut strict = tool.strict == Some(true);
         if strict && let Err(why) = fits_strict(&schema.unwrap_or_default()) {
-            strict = false;
-            let reason = format!("the target's strict mode refuses the schema: {why}");
-            self.lost(tool, Feature::ToolStrict, &format!("{path}/strict"), &reason);
+            if let Some(closed) = tool.input_schema.as_ref().and_then(|schema| close(&schema.parse())) {
+                node.put("parameters", Node::of(&closed));
+                let reason = "strict mode wants closed objects: what was optional may be null, and a null reaches the tool as one";
+                self.loss.info(Feature::ToolStrict, format!("{path}/inputSchema"), reason);
+            } else {
+                strict = false;
+                let reason = format!("the target's strict mode refuses the schema: {why}");
+                self.lost(tool, Feature::ToolStrict, &format!("{path}/strict"), &reason);
+            }
         }
         node.put("strict", Node::of(&strict));
     }
