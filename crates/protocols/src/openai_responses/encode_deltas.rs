@@ -2,35 +2,36 @@
 
 use super::encode_item::{Mode, Writer};
 use super::encode_part::logprobs;
-use super::encode_stream::ResponsesStreamEncoder;
+use super::encode_stream::{ResponsesStreamEncoder, Told};
 use super::wire::Node;
 use crate::codec::WireFrame;
 use throughline_format::event::TextDelta;
+use throughline_format::item::ItemStatus;
 use throughline_format::part::{ReasoningForm, ReasoningState};
 use throughline_format::{PartBody, UnifiedContentPart, UnifiedId};
 
+/// Members of an event.
+type Members = Vec<(&'static str, Option<Node>)>;
+
 impl ResponsesStreamEncoder {
-    /// Members that every event about a part has.
-    pub(super) fn of_part(&self, item: &UnifiedId, part: &UnifiedContentPart) -> Option<Vec<(&'static str, Option<Node>)>> {
+    /// Members that every event about a part has, and the event that tells its text; none for a part that was not begun.
+    pub(super) fn of_part(&self, item: &UnifiedId, part: &UnifiedId) -> Option<(&'static str, Members)> {
         let head = self.heads.get(item)?;
-        let whole = self.item(item)?;
-        let is_summary = |part: &UnifiedContentPart| matches!(&part.body, PartBody::Reasoning(r) if r.form == ReasoningForm::Summary);
-        let mine = is_summary(part);
-        let before = whole.parts().iter().take_while(|other| other.part_id != part.part_id);
-        let at = before.filter(|other| is_summary(other) == mine).count();
-        let list = if mine { "summary_index" } else { "content_index" };
-        Some(vec![
+        let told = head.parts.get(part)?;
+        let members = vec![
             ("item_id", Some(Node::text(&head.wire_id))),
             ("output_index", Some(Node::of(&head.index))),
-            (list, Some(Node::of(&at))),
-        ])
+            (told.list, Some(Node::of(&told.at))),
+        ];
+        Some((told.delta, members))
     }
 
     /// A part begins; empty, whatever it holds already.
     pub(super) fn part_started(&mut self, item: &UnifiedId, part: &UnifiedContentPart) -> Vec<WireFrame> {
-        let (kind, node) = match &part.body {
+        let (kind, delta, node) = match &part.body {
             PartBody::Text(_) => (
                 "response.content_part.added",
+                "response.output_text.delta",
                 Node::typed(
                     "output_text",
                     [("text", Some(Node::text(""))), ("annotations", Some(Node::List(Vec::new())))],
@@ -38,26 +39,34 @@ impl ResponsesStreamEncoder {
             ),
             PartBody::Refusal(_) => (
                 "response.content_part.added",
+                "response.refusal.delta",
                 Node::typed("refusal", [("refusal", Some(Node::text("")))]),
             ),
             PartBody::Reasoning(reasoning) if reasoning.state == ReasoningState::Disclosed => match reasoning.form {
                 ReasoningForm::Summary => (
                     "response.reasoning_summary_part.added",
+                    "response.reasoning_summary_text.delta",
                     Node::typed("summary_text", [("text", Some(Node::text("")))]),
                 ),
                 ReasoningForm::Full => (
                     "response.content_part.added",
+                    "response.reasoning_text.delta",
                     Node::typed("reasoning_text", [("text", Some(Node::text("")))]),
                 ),
             },
             _ => return Vec::new(),
         };
-        let Some(mut members) = self.of_part(item, part) else {
+        let Some(head) = self.heads.get_mut(item) else { return Vec::new() };
+        let list = if kind == "response.reasoning_summary_part.added" {
+            "summary_index"
+        } else {
+            "content_index"
+        };
+        let at = head.parts.values().filter(|told| told.list == list).count();
+        head.parts.insert(part.part_id.clone(), Told { list, at, delta });
+        let Some((_, mut members)) = self.of_part(item, &part.part_id) else {
             return Vec::new();
         };
-        if let Some(head) = self.heads.get_mut(item) {
-            head.parts.push(part.part_id.clone());
-        }
         members.push(("part", Some(node)));
         vec![self.frame(kind, members)]
     }
@@ -74,7 +83,7 @@ impl ResponsesStreamEncoder {
                 text: text.to_owned(),
                 logprobs,
             };
-            frames.extend(self.text(item, part, &delta));
+            frames.extend(self.text(item, &part.part_id, &delta));
         }
         if let PartBody::Text(text) = &part.body {
             for annotation in text.annotations.iter().flatten() {
@@ -84,17 +93,8 @@ impl ResponsesStreamEncoder {
         frames
     }
 
-    pub(super) fn text(&mut self, item: &UnifiedId, part: &UnifiedContentPart, delta: &TextDelta) -> Vec<WireFrame> {
-        if self.heads.get(item).is_none_or(|head| !head.parts.contains(&part.part_id)) {
-            return Vec::new();
-        }
-        let kind = match &part.body {
-            PartBody::Refusal(_) => "response.refusal.delta",
-            PartBody::Reasoning(reasoning) if reasoning.form == ReasoningForm::Summary => "response.reasoning_summary_text.delta",
-            PartBody::Reasoning(_) => "response.reasoning_text.delta",
-            _ => "response.output_text.delta",
-        };
-        let Some(mut members) = self.of_part(item, part) else {
+    pub(super) fn text(&mut self, item: &UnifiedId, part: &UnifiedId, delta: &TextDelta) -> Vec<WireFrame> {
+        let Some((kind, mut members)) = self.of_part(item, part) else {
             return Vec::new();
         };
         members.push(("delta", Some(Node::text(&delta.text))));
@@ -114,7 +114,7 @@ impl ResponsesStreamEncoder {
         let mut writer = Writer::new(self.context.private.as_ref(), Mode::Answer);
         writer.is_native = self.is_own;
         let node = writer.annotation(annotation, part.as_text().unwrap_or_default(), "");
-        let Some(mut members) = self.of_part(item, part) else {
+        let Some((_, mut members)) = self.of_part(item, &part.part_id) else {
             return Vec::new();
         };
         let (Some(node), Some(head)) = (node, self.heads.get_mut(item)) else {
@@ -129,7 +129,7 @@ impl ResponsesStreamEncoder {
 
     pub(super) fn part_done(&mut self, item: &UnifiedId, part: &UnifiedContentPart) -> Vec<WireFrame> {
         let Some(head) = self.heads.get_mut(item) else { return Vec::new() };
-        if !head.parts.contains(&part.part_id) || !head.ended.insert(part.part_id.clone()) {
+        if !head.parts.contains_key(&part.part_id) || !head.ended.insert(part.part_id.clone()) {
             return Vec::new();
         }
         let text = Node::text(part.as_text().unwrap_or_default());
@@ -160,7 +160,7 @@ impl ResponsesStreamEncoder {
                 Node::typed("reasoning_text", [("text", Some(text.clone()))]),
             ),
         };
-        let Some(members) = self.of_part(item, part) else {
+        let Some((_, members)) = self.of_part(item, &part.part_id) else {
             return Vec::new();
         };
         let mut first = members.clone();
@@ -238,7 +238,7 @@ impl ResponsesStreamEncoder {
     }
 
     /// Events of a hosted tool's progress.
-    pub(super) fn progress(&mut self, item: &UnifiedId, is_end: bool) -> Vec<WireFrame> {
+    pub(super) fn progress(&mut self, item: &UnifiedId, ending: Option<ItemStatus>) -> Vec<WireFrame> {
         let Some(head) = self.heads.get_mut(item) else { return Vec::new() };
         let (begin, end): (&[&'static str], &'static str) = match head.kind.as_str() {
             "web_search_call" => (
@@ -271,8 +271,12 @@ impl ResponsesStreamEncoder {
         if !std::mem::replace(&mut head.is_executing, true) {
             kinds.extend(begin);
         }
-        if is_end {
-            kinds.push(end);
+        // An item that is incomplete tells no end of its work.
+        match ending {
+            Some(ItemStatus::Completed) => kinds.push(end),
+            Some(ItemStatus::Failed) if end == "response.mcp_call.completed" => kinds.push("response.mcp_call.failed"),
+            Some(ItemStatus::Failed) if end == "response.mcp_list_tools.completed" => kinds.push("response.mcp_list_tools.failed"),
+            Some(_) | None => {}
         }
         let (id, index) = (head.wire_id.clone(), head.index);
         kinds

@@ -1,7 +1,7 @@
 //! A history to the input of a request: which items have a form, in which order, with which IDs.
 
 use super::decode_item::{CallKind, call_kind};
-use super::encode_hosted::is_companion;
+use super::encode_hosted::{is_companion, may_have_companion};
 use super::encode_item::{Mode, Writer, is_own};
 use super::kept;
 use super::wire::Node;
@@ -187,7 +187,7 @@ impl<'a> HistoryEncoder<'a> {
             // Typed exactly when its call is.
             UnifiedItemBody::CodeExecutionResult(_) => is_own(item),
             UnifiedItemBody::CompactionSummary(_) => is_own(item) && kept::text(private, references, kept::ENCRYPTED).is_some(),
-            UnifiedItemBody::Reference(_) => true,
+            UnifiedItemBody::Reference(_) => self.stores,
             UnifiedItemBody::SearchResult(_)
             | UnifiedItemBody::RetrievalResult(_)
             | UnifiedItemBody::Artifact(_)
@@ -297,7 +297,8 @@ impl<'a> HistoryEncoder<'a> {
     fn write(&mut self, index: usize) -> Option<()> {
         let head = self.items.get(index)?;
         let mut group = vec![head];
-        let later = self.items.iter().enumerate().skip(index + 1);
+        let reach = if may_have_companion(&head.body) { usize::MAX } else { 0 };
+        let later = self.items.iter().enumerate().skip(index + 1).take(reach);
         let mut later = later.filter(|(n, item)| !self.used.contains(n) && is_companion(&head.body, &item.body));
         if let Some((n, second)) = later.next() {
             group.push(second);

@@ -16,6 +16,15 @@ use throughline_format::media::UnifiedDataSource;
 use throughline_format::tool::Execution;
 use throughline_format::{Json, PartBody, UnifiedContentPart, UnifiedItem, UnifiedItemBody, UnifiedToolLifecycle, UnifiedToolType};
 
+/// Whether an item may have a second one in its wire item at all.
+pub(super) fn may_have_companion(item: &UnifiedItemBody) -> bool {
+    use UnifiedItemBody as B;
+    matches!(
+        item,
+        B::ServerToolCall(_) | B::CodeExecution(_) | B::ComputerAction(_) | B::ComputerActionResult(_)
+    )
+}
+
 /// The second item that belongs to the same wire item as the first, when that is so.
 pub(super) fn is_companion(first: &UnifiedItemBody, second: &UnifiedItemBody) -> bool {
     use UnifiedItemBody as B;

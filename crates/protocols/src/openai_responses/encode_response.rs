@@ -1,6 +1,6 @@
 //! Unstreamed responses to the wire.
 
-use super::encode_hosted::is_companion;
+use super::encode_hosted::{is_companion, may_have_companion};
 use super::encode_item::{Mode, Writer, is_own};
 use super::wire::Node;
 use super::{errors, kept, usage};
@@ -54,7 +54,8 @@ fn output(result: &UnifiedResultV2, context: &EncodeContext, loss: &mut LossColl
             continue;
         }
         let (mut group, mut places) = (vec![item], vec![index]);
-        let mut later = result.output.iter().enumerate().skip(index + 1);
+        let reach = if may_have_companion(&item.body) { usize::MAX } else { 0 };
+        let mut later = result.output.iter().enumerate().skip(index + 1).take(reach);
         if let Some((n, second)) = later.find(|(n, second)| used.get(*n) == Some(&false) && is_companion(&item.body, &second.body)) {
             group.push(second);
             places.push(n);

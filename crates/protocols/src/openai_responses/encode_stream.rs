@@ -18,6 +18,15 @@ use throughline_format::{
     UnifiedItemBody, UnifiedLossReport, UnifiedToolLifecycle, UnifiedToolType,
 };
 
+/// A part that was begun.
+pub(super) struct Told {
+    /// Name of its index.
+    pub(super) list: &'static str,
+    pub(super) at: usize,
+    /// The event that tells its text.
+    pub(super) delta: &'static str,
+}
+
 /// A wire item that was begun.
 pub(super) struct Head {
     pub(super) index: usize,
@@ -31,8 +40,8 @@ pub(super) struct Head {
     pub(super) sent: String,
     pub(super) is_ready: bool,
     pub(super) is_executing: bool,
-    /// Parts that were begun, in order, and those that ended.
-    pub(super) parts: Vec<UnifiedId>,
+    /// Parts that were begun, and those that ended.
+    pub(super) parts: BTreeMap<UnifiedId, Told>,
     pub(super) ended: BTreeSet<UnifiedId>,
     pub(super) annotations: BTreeMap<UnifiedId, usize>,
 }
@@ -47,6 +56,12 @@ pub(super) struct ResponsesStreamEncoder {
     response_id: Option<String>,
     pub(super) heads: BTreeMap<UnifiedId, Head>,
     order: Vec<UnifiedId>,
+    /// Where each item stands in the fold.
+    places: BTreeMap<UnifiedId, usize>,
+    /// Wire items whose outcome is an item that has not begun.
+    waiting: Vec<UnifiedId>,
+    /// The wire item of an outcome.
+    owners: BTreeMap<UnifiedId, UnifiedId>,
     calls: super::decode_item::Calls,
     error: Option<UnifiedError>,
     has_ended: bool,
@@ -63,6 +78,9 @@ impl ResponsesStreamEncoder {
             response_id: None,
             heads: BTreeMap::new(),
             order: Vec::new(),
+            places: BTreeMap::new(),
+            waiting: Vec::new(),
+            owners: BTreeMap::new(),
             calls: super::decode_item::Calls::new(),
             error: None,
             has_ended: false,
@@ -108,9 +126,12 @@ impl ResponsesStreamEncoder {
         vec![created, running]
     }
 
-    pub(super) fn item(&self, id: &UnifiedId) -> Option<UnifiedItem> {
-        let items = self.fold.as_ref()?.items();
-        items.iter().rev().find(|item| item.id == *id).cloned()
+    fn item(&self, id: &UnifiedId) -> Option<&UnifiedItem> {
+        self.fold.as_ref()?.items().get(*self.places.get(id)?)
+    }
+
+    fn place(&self, id: &UnifiedId) -> usize {
+        self.places.get(id).copied().unwrap_or_default()
     }
 
     fn written(&mut self, group: &[&UnifiedItem], report: bool) -> Option<Node> {
@@ -119,11 +140,7 @@ impl ResponsesStreamEncoder {
         let node = write(&mut writer, group);
         let notes = std::mem::take(&mut writer.notes);
         self.calls = std::mem::take(&mut writer.calls);
-        let items = self.fold.as_ref().map(Fold::items).unwrap_or_default();
-        let at = group
-            .first()
-            .and_then(|head| items.iter().position(|item| item.id == head.id))
-            .unwrap_or_default();
+        let at = group.first().map_or(0, |head| self.place(&head.id));
         for note in notes.into_iter().filter(|_| report) {
             note.tell(&mut self.loss, &format!("/output/{at}"), group.first().map(|item| &item.id));
         }
@@ -132,16 +149,14 @@ impl ResponsesStreamEncoder {
 
     /// An item begins: a wire item of its own, or the outcome of one.
     fn started(&mut self, item: &UnifiedItem) -> Vec<WireFrame> {
-        for id in &self.order {
-            let Some(first) = self.item(id) else { continue };
-            if let Some(head) = self.heads.get_mut(id)
-                && head.second.is_none()
-                && !head.is_done
-                && is_companion(&first.body, &item.body)
-            {
+        let is_mine = |id: &UnifiedId| self.item(id).is_some_and(|first| is_companion(&first.body, &item.body));
+        if let Some(at) = self.waiting.iter().position(is_mine) {
+            let owner = self.waiting.remove(at);
+            if let Some(head) = self.heads.get_mut(&owner) {
                 head.second = Some(item.id.clone());
-                return Vec::new();
             }
+            self.owners.insert(item.id.clone(), owner);
+            return Vec::new();
         }
         let mut empty = item.clone();
         if let Some(parts) = empty
@@ -159,7 +174,7 @@ impl ResponsesStreamEncoder {
         }
         empty.base.status = ItemStatus::InProgress;
         let Some(mut node) = self.written(&[&empty], false) else {
-            let at = self.fold.as_ref().map_or(0, |fold| fold.items().len().saturating_sub(1));
+            let at = self.place(&item.id);
             unsaid(&mut self.loss, item, &format!("/output/{at}"));
             return Vec::new();
         };
@@ -176,11 +191,14 @@ impl ResponsesStreamEncoder {
             sent: String::new(),
             is_ready: false,
             is_executing: false,
-            parts: Vec::new(),
+            parts: BTreeMap::new(),
             ended: BTreeSet::new(),
             annotations: BTreeMap::new(),
         };
         let index = Some(Node::of(&head.index));
+        if head.waits {
+            self.waiting.push(item.id.clone());
+        }
         self.heads.insert(item.id.clone(), head);
         self.order.push(item.id.clone());
         let mut frames = vec![self.frame("response.output_item.added", vec![("output_index", index), ("item", Some(node))])];
@@ -192,13 +210,9 @@ impl ResponsesStreamEncoder {
 
     /// An item is complete; it ends when its outcome is there too.
     fn completed(&mut self, id: &UnifiedId) -> Vec<WireFrame> {
-        let owner = self
-            .order
-            .iter()
-            .find(|head| self.heads.get(head).is_some_and(|h| h.second.as_ref() == Some(id)));
-        let head = owner.cloned().unwrap_or_else(|| id.clone());
+        let head = self.owners.get(id).unwrap_or(id).clone();
         let is_waiting = self.heads.get(&head).is_none_or(|h| h.is_done || h.waits && h.second.is_none());
-        let is_open = |item: Option<UnifiedItem>| item.is_none_or(|item| item.status == ItemStatus::InProgress);
+        let is_open = |item: Option<&UnifiedItem>| item.is_none_or(|item| item.status == ItemStatus::InProgress);
         let second = self.heads.get(&head).and_then(|h| h.second.clone());
         if is_waiting || is_open(self.item(&head)) || second.is_some_and(|second| is_open(self.item(&second))) {
             return Vec::new();
@@ -208,16 +222,13 @@ impl ResponsesStreamEncoder {
 
     /// Ends a wire item with everything that it says.
     fn finish(&mut self, id: &UnifiedId) -> Vec<WireFrame> {
-        let Some(item) = self.item(id) else { return Vec::new() };
-        let second = self
-            .heads
-            .get(id)
-            .and_then(|head| head.second.clone())
-            .and_then(|second| self.item(&second));
+        let Some(item) = self.item(id).cloned() else { return Vec::new() };
+        let second = self.heads.get(id).and_then(|head| head.second.clone());
+        let second = second.and_then(|second| self.item(&second)).cloned();
         let group: Vec<&UnifiedItem> = std::iter::once(&item).chain(&second).collect();
         let mut frames = Vec::new();
         for part in item.parts() {
-            let is_told = self.heads.get(id).is_some_and(|head| head.parts.contains(&part.part_id));
+            let is_told = self.heads.get(id).is_some_and(|head| head.parts.contains_key(&part.part_id));
             if !is_told && matches!(item.body, UnifiedItemBody::Message(_) | UnifiedItemBody::Reasoning(_)) {
                 frames.extend(self.whole_part(id, part));
             }
@@ -227,8 +238,7 @@ impl ResponsesStreamEncoder {
             return frames;
         };
         if let Some(second) = &second {
-            let items = self.fold.as_ref().map(Fold::items).unwrap_or_default();
-            let at = items.iter().position(|known| known.id == second.id).unwrap_or_default();
+            let at = self.place(&second.id);
             companion(&mut self.loss, second, &format!("/output/{at}"));
         }
         let Some((index, wire_id, kind)) = self.heads.get_mut(id).map(|head| {
@@ -242,9 +252,7 @@ impl ResponsesStreamEncoder {
         {
             frames.extend(self.arguments_done(id, &text));
         }
-        if item.status == ItemStatus::Completed {
-            frames.extend(self.progress(id, true));
-        }
+        frames.extend(self.progress(id, Some(item.status)));
         // One item has one ID throughout.
         if node.kind() == kind && node.has("id") {
             node.put("id", Node::text(&wire_id));
@@ -344,6 +352,11 @@ impl StreamEncoder for ResponsesStreamEncoder {
         if self.has_ended || fold.push(event).is_err() {
             return Vec::new();
         }
+        // Items begin one after the other, so only the last one can be new.
+        let items = fold.items();
+        if let Some(last) = items.last().filter(|_| items.len() > self.places.len()) {
+            self.places.insert(last.id.clone(), items.len() - 1);
+        }
         if event.candidate.is_some() {
             return Vec::new();
         }
@@ -375,8 +388,8 @@ impl StreamEncoder for ResponsesStreamEncoder {
                 },
                 _ => Vec::new(),
             },
-            EventBody::TextDelta(delta) | EventBody::ReasoningDelta(delta) => match (item, self.part_of(item, event.part_id.as_ref())) {
-                (Some(item), Some(part)) => self.text(&item.clone(), &part, delta),
+            EventBody::TextDelta(delta) | EventBody::ReasoningDelta(delta) => match (item, &event.part_id) {
+                (Some(item), Some(part)) => self.text(item, part, delta),
                 _ => Vec::new(),
             },
             EventBody::CitationReady(ready) => match (item, self.part_of(item, event.part_id.as_ref())) {
@@ -388,13 +401,15 @@ impl StreamEncoder for ResponsesStreamEncoder {
                 let Some(id) = item.cloned() else { return Vec::new() };
                 let whole = match (ready.raw_arguments.trim(), &ready.input) {
                     ("", Some(input)) if !self.is_own => input.as_str().to_owned(),
-                    ("", None) if !self.is_own => "{}".to_owned(),
+                    ("", None) if !self.is_own && self.heads.get(&id).is_some_and(|head| head.kind != "custom_tool_call") => {
+                        "{}".to_owned()
+                    }
                     _ => ready.raw_arguments.clone(),
                 };
                 self.arguments_done(&id, &whole)
             }
             EventBody::ToolLifecycle(change) if change.to == UnifiedToolLifecycle::Executing => {
-                item.cloned().map(|id| self.progress(&id, false)).unwrap_or_default()
+                item.cloned().map(|id| self.progress(&id, None)).unwrap_or_default()
             }
             EventBody::OperationFailed(failed) => {
                 self.error = Some(failed.error.clone());
