@@ -11,10 +11,11 @@ use throughline_format::{ErrorCategory, EventBody, UnifiedEventV2, UnifiedFinish
 use throughline_protocols::anthropic_messages::AnthropicMessages;
 use throughline_protocols::offline::OfflineFold;
 use throughline_protocols::openai_chat::OpenAiChat;
+use throughline_protocols::openai_responses::OpenAiResponses;
 use throughline_protocols::sse::MAX_EVENT_BYTES;
 use throughline_protocols::{Capabilities, Codec, DecodeContext, EncodeContext};
 
-const CODECS: [&dyn Codec; 2] = [&OpenAiChat, &AnthropicMessages];
+const CODECS: [&dyn Codec; 3] = [&OpenAiChat, &AnthropicMessages, &OpenAiResponses];
 
 /// One event: its name and its data.
 type Wire = (Option<&'static str>, String);

@@ -760,7 +760,7 @@ fn unknown_events_are_warnings_and_never_fail_a_stream() {
         (json!({}), "stream.unknown-event"),
         (json!([]), "stream.unreadable-event"),
         (json!(7), "stream.unreadable-event"),
-        (json!({"type": "response.audio.delta", "delta": "AAAA"}), "stream.audio"),
+        (json!({"type": "response.audio.delta", "delta": "!"}), "stream.audio"),
     ] {
         let fold = folded(&ends(
             &[event.clone(), done(0, message("said"))],
@@ -779,6 +779,27 @@ fn unknown_events_are_warnings_and_never_fail_a_stream() {
         json!({}),
     );
     assert_eq!(text_of(&folded(&alive), 0, 0), "said");
+}
+
+#[test]
+fn audio_is_a_message_of_its_own() {
+    let event = |kind: &str, delta: &str| json!({"type": kind, "delta": delta});
+    let fold = folded(&ends(
+        &[
+            event("response.audio.delta", "AAAA"),
+            event("response.audio.transcript.delta", "he"),
+            event("response.audio.delta", "AQ=="),
+            event("response.audio.transcript.delta", "llo"),
+            event("response.audio.done", ""),
+            event("response.audio.transcript.done", ""),
+        ],
+        json!({}),
+    ));
+    let record = serde_json::to_value(result_of(&fold)).unwrap();
+    let part = &record["output"][0]["parts"][0];
+    assert_eq!((&part["source"]["data"], &part["media"]["transcript"]["text"]), (&json!("AAAAAQ=="), &json!("hello")));
+    let kinds: Vec<_> = frames(&fold, &context(&fold)).iter().filter_map(|frame| frame.event).collect();
+    assert!(kinds.contains(&"response.audio.delta") && kinds.contains(&"response.audio.transcript.delta"), "{kinds:?}");
 }
 
 #[test]

@@ -126,6 +126,11 @@ fn context(resources: &[throughline_protocols::SideResource]) -> EncodeContext {
     context
 }
 
+fn are_unique(resources: &[throughline_protocols::SideResource]) -> bool {
+    let ids: std::collections::BTreeSet<_> = resources.iter().map(|resource| &resource.resource_id).collect();
+    ids.len() == resources.len()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -133,6 +138,7 @@ proptest! {
     fn requests(picked in proptest::collection::vec(0..40_usize, 0..8), changes in changes()) {
         let body = body("input", &picked, &changes);
         if let Ok(decoded) = OpenAiResponses.decode_request(body.to_string().as_bytes(), &DecodeContext::offline()) {
+            prop_assert!(are_unique(&decoded.resources), "a resource twice");
             for context in [context(&decoded.resources), context(&[])] {
                 let encoded = OpenAiResponses.encode_request(&decoded.unified, &context).unwrap();
                 let wire: Value = serde_json::from_str(&encoded.body).unwrap();
@@ -150,6 +156,7 @@ proptest! {
             let mut fold = OfflineFold::new();
             fold.push(decoded).map_err(|error| TestCaseError::fail(error.to_string()))?;
             prop_assert!(fold.fold.is_complete());
+            prop_assert!(are_unique(&fold.resources), "a resource twice");
             let context = context(&fold.resources);
             OpenAiResponses.encode_response(&result_of(&fold), &context).unwrap();
             let mut encoder = OpenAiResponses.stream_encoder(&context);
@@ -199,6 +206,7 @@ proptest! {
         let whole = fold_stream(&OpenAiResponses, text.as_bytes(), usize::MAX);
         let cut = fold_stream(&OpenAiResponses, text.as_bytes(), piece);
         prop_assert_eq!(result_of(&whole), result_of(&cut));
+        prop_assert!(are_unique(&whole.resources), "a resource twice");
         let mut encoder = OpenAiResponses.stream_encoder(&context(&whole.resources));
         let frames: Vec<_> = whole.events.iter().flat_map(|event| encoder.push(event)).collect();
         fold_stream(&OpenAiResponses, sse(&frames).as_bytes(), piece);

@@ -14,13 +14,15 @@ use crate::codec::Decoded;
 use crate::context::DecodeContext;
 use std::collections::{BTreeMap, BTreeSet};
 use throughline_format::event::{ErrorEvent, ItemCompleted, LossUpdate, ResponseMetadata, ResponseStarted, UsageUpdate, Warning};
-use throughline_format::item::{ItemStatus, Role};
+use throughline_format::item::{ItemStatus, MessageItem, Role};
+use throughline_format::media::{Transcript, UnifiedMediaMetadata, decode_base64, encode_base64};
+use throughline_format::part::MediaPart;
 use throughline_format::provenance::ItemOrigin;
 use throughline_format::resource::{Issuer, ResourceType};
 use throughline_format::result::UnifiedResolvedModel;
 use throughline_format::tool::Execution;
 use throughline_format::{
-    EventBody, EventDraft, PartBody, UnifiedError, UnifiedFinishReason, UnifiedId, UnifiedItem, UnifiedItemBody, UnifiedResponseStatus,
+    EventBody, EventDraft, PartBody, UnifiedContentPart, UnifiedError, UnifiedFinishReason, UnifiedId, UnifiedItem, UnifiedItemBody, UnifiedResponseStatus,
     UnifiedUsage,
 };
 
@@ -90,7 +92,11 @@ pub(super) struct Answer {
     /// An error that an event told; the answer may still end by another.
     error: Option<(UnifiedError, Node)>,
     losses_told: usize,
+    /// Resources that were handed out.
+    told: BTreeSet<UnifiedId>,
     warned: BTreeSet<&'static str>,
+    /// Audio, which belongs to no item of the wire, and what is said in it.
+    audio: (Vec<u8>, String),
 }
 
 impl Answer {
@@ -114,13 +120,17 @@ impl Answer {
             has_refusal: false,
             error: None,
             losses_told: 0,
+            told: BTreeSet::new(),
             warned: BTreeSet::new(),
+            audio: (Vec::new(), String::new()),
         }
     }
 
     /// What came out since the last time.
     pub(super) fn take(&mut self) -> Decoded {
-        self.out.resources.append(&mut self.keeper.resources);
+        // What an event told already, the item's end tells again.
+        let new = self.keeper.resources.drain(..).filter(|resource| self.told.insert(resource.resource_id.clone()));
+        self.out.resources.extend(new);
         std::mem::take(&mut self.out)
     }
 
@@ -370,6 +380,7 @@ impl Answer {
                 }
             }
         }
+        self.audio_item();
         self.usage(root);
         let ending = Ending {
             has_call: !self.open_calls.is_empty(),
@@ -392,6 +403,45 @@ impl Answer {
             let items = self.items.clone();
             self.out.complete(status, items);
         }
+    }
+
+    /// A piece of audio, or of what is said in it.
+    pub(super) fn audio(&mut self, base64: Option<&str>, transcript: Option<&str>) {
+        match base64.map(decode_base64) {
+            Some(Some(bytes)) => self.audio.0.extend(bytes),
+            Some(None) => self.warn("stream.audio", "a piece of audio cannot be read"),
+            None => {}
+        }
+        self.audio.1.push_str(transcript.unwrap_or_default());
+    }
+
+    /// The audio as a message of its own. The wire does not tell its format.
+    fn audio_item(&mut self) {
+        let (data, text) = std::mem::take(&mut self.audio);
+        if data.is_empty() && text.is_empty() {
+            return;
+        }
+        let id = self.next_id();
+        let transcript = (!text.is_empty()).then_some(Transcript {
+            text,
+            language: None,
+            words: None,
+        });
+        let part = MediaPart {
+            source: super::media::inline("application/octet-stream", &encode_base64(&data)),
+            media: Some(UnifiedMediaMetadata {
+                transcript,
+                ..UnifiedMediaMetadata::default()
+            }),
+        };
+        let parts = vec![UnifiedContentPart::new(id.part(0), PartBody::Audio(part))];
+        let body = UnifiedItemBody::Message(MessageItem { parts, placement: None });
+        let item = self.place(&id, Made::new(Role::Assistant, body));
+        let done = ItemCompleted {
+            status: ItemStatus::Completed,
+            item: Some(item),
+        };
+        self.tell(EventDraft::of_item(id, EventBody::ItemCompleted(done)));
     }
 
     pub(super) fn usage(&mut self, root: &Node) {

@@ -180,9 +180,9 @@ impl Answer {
             | "response.shell_call_output_content.done"
             | "response.apply_patch_call_operation_diff.delta"
             | "response.apply_patch_call_operation_diff.done" => {}
-            "response.audio.delta" | "response.audio.done" | "response.audio.transcript.delta" | "response.audio.transcript.done" => {
-                self.warn("stream.audio", "audio of an answer belongs to no item of it and is left out");
-            }
+            "response.audio.delta" => self.audio(Some(&text("delta")), None),
+            "response.audio.transcript.delta" => self.audio(None, Some(&text("delta"))),
+            "response.audio.done" | "response.audio.transcript.done" => {}
             _ => match progress(kind) {
                 Some((item, "in_progress" | "searching" | "interpreting" | "generating")) => self.executing(index, item),
                 Some((_, "completed" | "failed")) => {}

@@ -105,7 +105,7 @@ fn tool(keeper: &mut Keeper, id: UnifiedId, node: &Node, path: &str) -> UnifiedT
     let credentials = Node::object(["authorization", "headers"].map(|key| (key, rest.take(key))));
     if credentials != Node::Object(Vec::new()) {
         let kind = ResourceType::Other("credentials".into());
-        let resource = id.resource(number::WHOLE);
+        let resource = id.resource(number::CREDENTIALS);
         references.push(keeper.keep(kept::CREDENTIALS, kind, Some(&id), resource, credentials.to_text(), String::new()));
         if let Some(last) = keeper.resources.last_mut() {
             last.wire_paths = ["authorization", "headers"].iter().map(|key| format!("{path}/{key}")).collect();

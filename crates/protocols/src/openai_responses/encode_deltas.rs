@@ -7,7 +7,8 @@ use super::wire::Node;
 use crate::codec::WireFrame;
 use throughline_format::event::TextDelta;
 use throughline_format::item::ItemStatus;
-use throughline_format::part::{ReasoningForm, ReasoningState};
+use throughline_format::media::UnifiedDataSource;
+use throughline_format::part::{MediaPart, ReasoningForm, ReasoningState};
 use throughline_format::{PartBody, UnifiedContentPart, UnifiedId};
 
 /// Members of an event.
@@ -85,10 +86,29 @@ impl ResponsesStreamEncoder {
             };
             frames.extend(self.text(item, &part.part_id, &delta));
         }
+        if let PartBody::Audio(audio) = &part.body {
+            frames.extend(self.audio(audio));
+        }
         if let PartBody::Text(text) = &part.body {
             for annotation in text.annotations.iter().flatten() {
                 frames.extend(self.annotation(item, part, annotation));
             }
+        }
+        frames
+    }
+
+    /// Audio has events of its own, beside all items.
+    fn audio(&mut self, audio: &MediaPart) -> Vec<WireFrame> {
+        let mut frames = Vec::new();
+        if let UnifiedDataSource::Inline(inline) = &audio.source {
+            let data = Node::text(&super::media::base64_of(inline));
+            frames.push(self.frame("response.audio.delta", vec![("delta", Some(data))]));
+            frames.push(self.frame("response.audio.done", Vec::new()));
+        }
+        if let Some(transcript) = audio.media.as_ref().and_then(|media| media.transcript.as_ref()) {
+            let text = Node::text(&transcript.text);
+            frames.push(self.frame("response.audio.transcript.delta", vec![("delta", Some(text))]));
+            frames.push(self.frame("response.audio.transcript.done", Vec::new()));
         }
         frames
     }

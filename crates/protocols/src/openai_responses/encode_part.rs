@@ -287,6 +287,11 @@ impl Writer<'_> {
             PartBody::Document(_) => Feature::PartDocument,
             _ => Feature::PartFile,
         };
+        if side == Side::Output && self.is_answer() && matches!(body, PartBody::Audio(_)) {
+            let reason = "audio has no place in the items of an answer; a stream tells it beside them";
+            self.note(LossSeverity::Info, feature, suffix, reason);
+            return None;
+        }
         if side == Side::Output && !own {
             self.note(
                 LossSeverity::Warning,

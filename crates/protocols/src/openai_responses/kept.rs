@@ -51,12 +51,14 @@ pub(super) mod number {
     pub(in super::super) const FORM: u64 = 2;
     /// The provider's ID.
     pub(in super::super) const ITEM_ID: u64 = 3;
-    /// Whole item, namespace or credentials.
+    /// Whole item, or namespace.
     pub(in super::super) const WHOLE: u64 = 4;
     /// Phase.
     pub(in super::super) const PHASE: u64 = 5;
     /// The provider's ID, when an event names another one later.
     pub(in super::super) const OTHER_ID: u64 = 6;
+    /// Credentials.
+    pub(in super::super) const CREDENTIALS: u64 = 7;
     /// The first handle.
     pub(in super::super) const HANDLE: u64 = 8;
     /// First resource of an answer's root, apart from those of the request of the same operation.
