@@ -198,10 +198,6 @@ fn errors_of_providers() {
         &["throughline.toml:2: providers.x.kind: unknown kind; known are anthropic, openai, openai-compatible"],
     );
     check(
-        "[providers.x]\nkind = \"openai\"\napi_key_env = \"A\"\n",
-        &["throughline.toml:1: providers.x.api: \"responses\", the default, is not available in this version; write api = \"chat\""],
-    );
-    check(
         "[providers.x]\nkind = \"openai-compatible\"\n",
         &["throughline.toml:1: providers.x.base_url: is missing; a compatible server has no address of its own"],
     );
