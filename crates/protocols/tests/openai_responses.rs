@@ -145,6 +145,7 @@ fn every_member_has_its_place_and_comes_back() {
         member(json!({"include": [wire]}), "/output/includes", weak(json!([word])));
     }
     member(json!({"store": false}), "/state/persist", strong(json!(false)));
+    member(json!({"store": true}), "/state/persist", usual(json!(true)));
     member(json!({"background": true}), "/state/background/value", json!({}));
     member(
         json!({"background": true, "background_options": {"completion_window": "2h"}}),
@@ -917,6 +918,10 @@ fn reasoning_stands_before_what_it_was_made_with() {
         kinds(&[user("q"), reasoning(1), reasoning(2), answer]),
         ["message", "reasoning", "reasoning", "message"]
     );
+    // Messages may leave their type out.
+    assert_eq!(kinds(&[user("q"), reasoning(1), user("r")]).len(), 2);
+    let wire = back(decode(&input(&[user("q"), reasoning(1), json!({"role": "user", "content": "r"})])));
+    assert_eq!(wire["input"].as_array().unwrap().len(), 2, "{wire}");
     // A follower without its ID: then the reasoning goes without one too.
     let bare = json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "t"}]});
     let wire = back(decode(&input(&[user("q"), reasoning(1), bare])));

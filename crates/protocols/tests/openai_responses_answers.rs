@@ -797,9 +797,15 @@ fn audio_is_a_message_of_its_own() {
     ));
     let record = serde_json::to_value(result_of(&fold)).unwrap();
     let part = &record["output"][0]["parts"][0];
-    assert_eq!((&part["source"]["data"], &part["media"]["transcript"]["text"]), (&json!("AAAAAQ=="), &json!("hello")));
+    assert_eq!(
+        (&part["source"]["data"], &part["media"]["transcript"]["text"]),
+        (&json!("AAAAAQ=="), &json!("hello"))
+    );
     let kinds: Vec<_> = frames(&fold, &context(&fold)).iter().filter_map(|frame| frame.event).collect();
-    assert!(kinds.contains(&"response.audio.delta") && kinds.contains(&"response.audio.transcript.delta"), "{kinds:?}");
+    assert!(
+        kinds.contains(&"response.audio.delta") && kinds.contains(&"response.audio.transcript.delta"),
+        "{kinds:?}"
+    );
 }
 
 #[test]

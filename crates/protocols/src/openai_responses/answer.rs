@@ -22,8 +22,8 @@ use throughline_format::resource::{Issuer, ResourceType};
 use throughline_format::result::UnifiedResolvedModel;
 use throughline_format::tool::Execution;
 use throughline_format::{
-    EventBody, EventDraft, PartBody, UnifiedContentPart, UnifiedError, UnifiedFinishReason, UnifiedId, UnifiedItem, UnifiedItemBody, UnifiedResponseStatus,
-    UnifiedUsage,
+    EventBody, EventDraft, PartBody, UnifiedContentPart, UnifiedError, UnifiedFinishReason, UnifiedId, UnifiedItem, UnifiedItemBody,
+    UnifiedResponseStatus, UnifiedUsage,
 };
 
 /// Root members that repeat the request or are noise: kept, and not worth a word.
@@ -129,7 +129,11 @@ impl Answer {
     /// What came out since the last time.
     pub(super) fn take(&mut self) -> Decoded {
         // What an event told already, the item's end tells again.
-        let new = self.keeper.resources.drain(..).filter(|resource| self.told.insert(resource.resource_id.clone()));
+        let new = self
+            .keeper
+            .resources
+            .drain(..)
+            .filter(|resource| self.told.insert(resource.resource_id.clone()));
         self.out.resources.extend(new);
         std::mem::take(&mut self.out)
     }

@@ -218,10 +218,15 @@ fn cache(keeper: &Keeper, root: &Node) -> Option<UnifiedCacheIntent> {
 
 fn state(keeper: &mut Keeper, root: &Node) -> Option<UnifiedStateInput> {
     let mut state = UnifiedStateInput {
-        // A statement on privacy: whoever makes it depends on it.
-        persist: root
-            .value("store")
-            .map(|store| UnifiedIntent::new(store, UnifiedRequirement::Required)),
+        // Not to store is a statement on privacy: whoever makes it depends on it. To store is the wire's default.
+        persist: root.value("store").map(|store| {
+            let requirement = if store {
+                UnifiedRequirement::Preferred
+            } else {
+                UnifiedRequirement::Required
+            };
+            UnifiedIntent::new(store, requirement)
+        }),
         ..UnifiedStateInput::default()
     };
     if root.value("background") == Some(true) {

@@ -11,6 +11,7 @@ use crate::projection::LossCollector;
 use std::collections::{BTreeMap, BTreeSet};
 use throughline_format::item::{Role, newest_instructions};
 use throughline_format::loss::LossSeverity;
+use throughline_format::resource::ProviderDataScope;
 use throughline_format::tool::Execution;
 use throughline_format::{PartBody, ProtocolFamily, UnifiedId, UnifiedItem, UnifiedItemBody, UnifiedRequestV2, UnifiedToolType};
 
@@ -338,11 +339,22 @@ impl<'a> HistoryEncoder<'a> {
             self.lose(LossSeverity::Info, Feature::ConversationMessageEmpty, index, "", reason);
             return;
         }
-        if item.role == Some(Role::Assistant) && !is_own(item) {
+        if item.role == Some(Role::Assistant) && !self.is_owner(item) {
             self.said(index, &node);
         } else {
             self.push(node, index);
         }
+    }
+
+    /// Whether an item came over this protocol and nothing of it belongs to somebody else.
+    fn is_owner(&self, item: &UnifiedItem) -> bool {
+        let private = self.writer.private;
+        let references = item.provider_data.iter().flatten();
+        let references = references.filter(|reference| reference.scope == ProviderDataScope::OwnerPrivate);
+        let mut known = references
+            .map(|reference| private.payload(&reference.resource_id).is_some())
+            .peekable();
+        is_own(item) && (known.peek().is_none() || known.any(|is_known| is_known))
     }
 
     /// A message of an assistant elsewhere. Only messages of the provider's own, with an ID, have a list of texts; without one a text
@@ -354,11 +366,22 @@ impl<'a> HistoryEncoder<'a> {
             self.lose(LossSeverity::Info, Feature::ConversationMessageBoundary, index, "", reason);
         }
         for part in parts {
+            if !part.list("annotations").is_empty() {
+                let reason = "the target takes citations only on messages of its own";
+                self.lose(LossSeverity::Warning, Feature::Citation, index, "/parts", reason);
+            }
             let content = match part.get("text") {
                 Some(text) if part.kind() == "output_text" => text.clone(),
                 _ => Node::List(vec![part.clone()]),
             };
-            let message = Node::typed("message", [("role", Some(Node::text("assistant"))), ("content", Some(content))]);
+            let message = Node::typed(
+                "message",
+                [
+                    ("role", Some(Node::text("assistant"))),
+                    ("content", Some(content)),
+                    ("phase", node.get("phase").cloned()),
+                ],
+            );
             self.push(message, index);
         }
     }

@@ -4,6 +4,7 @@ use super::decode_item::{CallKind, call_kind};
 use super::encode_history::HistoryEncoder;
 use super::encode_item::is_own;
 use super::encode_told::told;
+use super::kept;
 use super::wire::Node;
 use crate::feature::Feature;
 use std::collections::BTreeSet;
@@ -150,7 +151,7 @@ impl HistoryEncoder<'_> {
     /// Reasoning stands directly before what it was made with, both with their IDs or both without.
     pub(super) fn pair_reasoning(&mut self) {
         let is_follower = |node: &Node| match node.kind().as_str() {
-            "message" => node.str("role").as_deref() == Some("assistant"),
+            "" | "message" => node.str("role").as_deref() == Some("assistant"),
             "compaction_trigger" | "configuration_update" | "additional_tools" | "mcp_approval_response" => false,
             kind => !kind.ends_with("_output"),
         };
@@ -161,13 +162,19 @@ impl HistoryEncoder<'_> {
                 continue;
             }
             let next = self.entries.get(at + 1).map(|entry| &entry.node);
-            if !next.is_some_and(is_follower) {
+            // What never had an ID is paired by nobody.
+            let index = self.entries.get(at).map_or(0, |entry| entry.index);
+            let had_id = self.items.get(index).is_some_and(|item| {
+                let mut references = item.provider_data.iter().flatten();
+                references.any(|reference| reference.schema == kept::ITEM_ID)
+            });
+            if had_id && !next.is_some_and(is_follower) {
                 let removed = self.entries.remove(at);
                 let reason = "the target refuses reasoning without the item that it was made with";
                 self.lose(LossSeverity::Warning, Feature::ReasoningText, removed.index, "", reason);
                 continue;
             }
-            let wants_id = next.is_some_and(|next| matches!(next.kind().as_str(), "message" | "function_call" | "custom_tool_call"));
+            let wants_id = next.is_some_and(|next| matches!(next.kind().as_str(), "" | "message" | "function_call" | "custom_tool_call"));
             let lacks_id = wants_id && next.is_some_and(|next| !next.has("id"));
             if let Some(entry) = self.entries.get_mut(at).filter(|_| lacks_id) {
                 entry.node.take("id");
