@@ -10,7 +10,7 @@ use throughline_format::{EventBody, UnifiedFinishReason, UnifiedItemBody, conten
 use throughline_protocols::codec::ErrorHeaders;
 use throughline_protocols::offline::OfflineFold;
 use throughline_protocols::openai_responses::OpenAiResponses;
-use throughline_protocols::{Capabilities, Codec, EncodeContext, WireFrame, codec_of, families};
+use throughline_protocols::{Capabilities, Codec, DecodeContext, EncodeContext, WireFrame, codec_of, families};
 
 fn response(members: Value) -> Value {
     let mut body = json!({"id": "resp_1", "object": "response", "created_at": 7, "status": "completed", "model": "m", "output": []});
@@ -446,6 +446,48 @@ fn error_bodies_in_place_of_a_response() {
         serde_json::from_str::<Value>(&wire.body).unwrap()["error"]["code"],
         "rate_limit_exceeded"
     );
+}
+
+#[test]
+fn an_answer_goes_back_as_a_request_takes_it() {
+    let items = [
+        json!({"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"}),
+        json!({"type": "message", "id": "msg_1", "status": "completed", "role": "assistant", "content": [{"type": "output_text", "text": "t", "annotations": []}]}),
+        json!({"type": "reasoning", "id": "rs_2", "summary": [], "encrypted_content": "gBBB"}),
+        json!({"type": "custom_tool_call", "id": "ctc_1", "call_id": "c", "name": "f", "input": "x", "status": "completed"}),
+    ];
+    let answer = fold(&response(json!({"output": items})));
+    for (store, keeps_ids) in [(None, true), (Some(false), false)] {
+        let mut body = json!({"model": "m", "input": "q"});
+        if let Some(store) = store {
+            body["store"] = json!(store);
+        }
+        let decoded = OpenAiResponses
+            .decode_request(body.to_string().as_bytes(), &DecodeContext::offline())
+            .unwrap();
+        let mut request = decoded.unified;
+        request.conversation.items.extend(result_of(&answer).output);
+        let mut context = EncodeContext::plain(Capabilities::of(OpenAiResponses.capabilities()));
+        context.private = Arc::new(Everything::of(&answer.resources));
+        let encoded = OpenAiResponses.encode_request(&request, &context).unwrap();
+        let wire: Value = serde_json::from_str(&encoded.body).unwrap();
+        let input = wire["input"].as_array().unwrap();
+        let kinds: Vec<&str> = input.iter().map(|item| item["type"].as_str().unwrap()).collect();
+        let expected = [
+            "message",
+            "reasoning",
+            "message",
+            "reasoning",
+            "custom_tool_call",
+            "custom_tool_call_output",
+        ];
+        assert_eq!(kinds, expected, "the call is answered");
+        assert_eq!(input[1]["encrypted_content"], "gAAA");
+        assert_eq!(input[2]["content"][0]["annotations"], json!([]));
+        assert_eq!(input[2]["status"], "completed");
+        assert!(input[4].get("status").is_none(), "a request takes none of a custom call");
+        assert_eq!(input.iter().all(|item| item.get("id").is_none()), !keeps_ids, "{wire}");
+    }
 }
 
 // ---- streams ---------------------------------------------------------------------------------------------------

@@ -154,7 +154,9 @@ impl ResponseEncoder<'_> {
         let word = usage::finish_word(status, self.is_own, has_refusal);
         let at = format!("{path}/status");
         // An own body may have had an empty word, and gets it back.
-        let written = root.get(&format!("/choices/{index}/finish_reason")).and_then(|w| w.decode::<String>().ok());
+        let written = root
+            .get(&format!("/choices/{index}/finish_reason"))
+            .and_then(|w| w.decode::<String>().ok());
         let told = written.or_else(|| word.clone());
         answer::status_losses(&mut self.loss, status, told.as_deref(), has_calls, has_refusal, &at);
         let logprobs = if message.logprobs.is_empty() && !root.covers(&format!("/choices/{index}/logprobs")) {

@@ -14,6 +14,7 @@ use throughline_format::cache::CacheTtl;
 use throughline_format::item::{CallerRef, ItemStatus, MessageItem, Role, ToolCallItem, ToolResultItem};
 use throughline_format::loss::LossSeverity;
 use throughline_format::part::ReasoningForm;
+use throughline_format::provenance::ItemOrigin;
 use throughline_format::tool::Caller;
 use throughline_format::{PartBody, ProtocolFamily, UnifiedContentPart, UnifiedId, UnifiedItem, UnifiedItemBody};
 
@@ -63,6 +64,8 @@ pub(super) struct Writer<'a> {
     pub is_plain: bool,
     /// The item that is written was read from this protocol.
     pub is_native: bool,
+    /// The item that is written came in an answer, whose form it keeps in a request.
+    pub is_output: bool,
     /// Whether the provider's IDs may be written.
     pub with_ids: bool,
     /// Cache marks by item or part.
@@ -85,6 +88,7 @@ impl<'a> Writer<'a> {
             call_id: None,
             is_plain: false,
             is_native: false,
+            is_output: false,
             with_ids: true,
             marks: BTreeMap::new(),
             notes: Vec::new(),
@@ -161,6 +165,7 @@ impl<'a> Writer<'a> {
     pub(super) fn group_with(&mut self, items: &[&UnifiedItem], form: &Form) -> Option<Node> {
         let head = *items.first()?;
         self.is_native = is_own(head);
+        self.is_output = self.is_native && head.provenance.origin == ItemOrigin::Provider;
         if let Some((call_id, kind)) = call_kind(&head.body) {
             self.calls.insert(call_id.to_owned(), kind);
         }
@@ -172,7 +177,9 @@ impl<'a> Writer<'a> {
             _ => self.hosted(items),
         };
         let mut node = node?;
-        if form.status && !node.has("status") {
+        // A request takes no status of a custom call, an answer has it.
+        let is_refused = self.mode == Mode::Request && self.is_output && node.kind() == "custom_tool_call";
+        if form.status && !is_refused && !node.has("status") {
             node.put("status", Node::text(status_word(head.status)));
         }
         Some(node)

@@ -163,7 +163,7 @@ impl Writer<'_> {
         for (n, remark) in inner.annotations.iter().flatten().enumerate() {
             list.extend(self.annotation(remark, &inner.text, &format!("{suffix}/annotations/{n}")));
         }
-        if !list.is_empty() || self.is_answer() {
+        if !list.is_empty() || self.is_answer() || self.is_output {
             node.put("annotations", Node::List(list));
         }
         if let Some(tokens) = &inner.logprobs {
