@@ -55,7 +55,18 @@ impl ResponsesStreamEncoder {
                     Node::typed("reasoning_text", [("text", Some(Node::text("")))]),
                 ),
             },
-            _ => return Vec::new(),
+            // Nothing of these is told in pieces; what the item says of them comes with its end.
+            PartBody::Reasoning(_)
+            | PartBody::Image(_)
+            | PartBody::Audio(_)
+            | PartBody::Video(_)
+            | PartBody::Document(_)
+            | PartBody::File(_)
+            | PartBody::Binary(_)
+            | PartBody::Json(_)
+            | PartBody::Citation(_)
+            | PartBody::GroundingSource(_)
+            | PartBody::ArtifactReference(_) => return Vec::new(),
         };
         let Some(head) = self.heads.get_mut(item) else { return Vec::new() };
         let list = if kind == "response.reasoning_summary_part.added" {

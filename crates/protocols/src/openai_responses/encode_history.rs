@@ -283,7 +283,21 @@ impl<'a> HistoryEncoder<'a> {
             UnifiedItemBody::ToolResult(_) | UnifiedItemBody::ComputerActionResult(_) | UnifiedItemBody::CodeExecutionResult(_) => {
                 self.result(index, item);
             }
-            _ => {
+            UnifiedItemBody::ApprovalRequest(_)
+            | UnifiedItemBody::ApprovalResponse(_)
+            | UnifiedItemBody::ServerToolCall(_)
+            | UnifiedItemBody::ServerToolResult(_)
+            | UnifiedItemBody::ComputerAction(_)
+            | UnifiedItemBody::CodeExecution(_)
+            | UnifiedItemBody::SearchResult(_)
+            | UnifiedItemBody::RetrievalResult(_)
+            | UnifiedItemBody::Artifact(_)
+            | UnifiedItemBody::Reference(_)
+            | UnifiedItemBody::CompactionSummary(_)
+            | UnifiedItemBody::ProviderSwitch(_)
+            | UnifiedItemBody::Interruption(_)
+            | UnifiedItemBody::Error(_)
+            | UnifiedItemBody::ToolCall(_) => {
                 self.writer.call_id = self.call_ids.get(&index).cloned();
                 if self.write(index).is_none() {
                     self.foreign(index, item);

@@ -200,7 +200,21 @@ impl Writer<'_> {
                     ],
                 ))
             }
-            _ => None,
+            UnifiedToolType::Function
+            | UnifiedToolType::Custom
+            | UnifiedToolType::Retrieval
+            | UnifiedToolType::UrlContext
+            | UnifiedToolType::Maps
+            | UnifiedToolType::ComputerUse
+            | UnifiedToolType::Container
+            | UnifiedToolType::Skill
+            | UnifiedToolType::Memory
+            | UnifiedToolType::Shell
+            | UnifiedToolType::ApplyPatch
+            | UnifiedToolType::TextEditor
+            | UnifiedToolType::ProgrammaticCalling
+            | UnifiedToolType::Advisor
+            | UnifiedToolType::Other(_) => None,
         }
     }
 
@@ -347,7 +361,7 @@ impl Writer<'_> {
                     ],
                 )
             }
-            _ => {
+            Some(CallKind::Function | CallKind::Custom | CallKind::Computer | CallKind::ApplyPatch | CallKind::ToolSearch) | None => {
                 let outputs = match second {
                     Some(UnifiedItemBody::CodeExecutionResult(result)) => Self::outputs(result),
                     _ => Vec::new(),
@@ -416,7 +430,10 @@ impl Writer<'_> {
                     ("result", result.stdout.as_deref().map(Node::text)),
                 ],
             ),
-            _ => {
+            Some(
+                CallKind::Shell | CallKind::Function | CallKind::Custom | CallKind::Computer | CallKind::ApplyPatch | CallKind::ToolSearch,
+            )
+            | None => {
                 let outcome = match (&result.outcome, result.exit_code) {
                     (ExecutionOutcome::Timeout, _) => Node::typed("timeout", []),
                     (outcome, code) => {

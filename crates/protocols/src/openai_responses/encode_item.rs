@@ -174,7 +174,22 @@ impl<'a> Writer<'a> {
             UnifiedItemBody::Reasoning(_) => Some(self.reasoning(head)),
             UnifiedItemBody::ToolCall(call) => Some(self.call(head, call)),
             UnifiedItemBody::ToolResult(result) => Some(self.result(head, result, form)),
-            _ => self.hosted(items),
+            UnifiedItemBody::ApprovalRequest(_)
+            | UnifiedItemBody::ApprovalResponse(_)
+            | UnifiedItemBody::ServerToolCall(_)
+            | UnifiedItemBody::ServerToolResult(_)
+            | UnifiedItemBody::ComputerAction(_)
+            | UnifiedItemBody::ComputerActionResult(_)
+            | UnifiedItemBody::CodeExecution(_)
+            | UnifiedItemBody::CodeExecutionResult(_)
+            | UnifiedItemBody::SearchResult(_)
+            | UnifiedItemBody::RetrievalResult(_)
+            | UnifiedItemBody::Artifact(_)
+            | UnifiedItemBody::Reference(_)
+            | UnifiedItemBody::CompactionSummary(_)
+            | UnifiedItemBody::ProviderSwitch(_)
+            | UnifiedItemBody::Interruption(_)
+            | UnifiedItemBody::Error(_) => self.hosted(items),
         };
         let mut node = node?;
         // A request takes no status of a custom call, an answer has it.
@@ -306,7 +321,10 @@ impl<'a> Writer<'a> {
                     ),
                 ],
             ),
-            _ => Node::typed(
+            Some(
+                CallKind::Function | CallKind::ApplyPatch | CallKind::Computer | CallKind::LocalShell | CallKind::Shell | CallKind::Program,
+            )
+            | None => Node::typed(
                 "function_call",
                 [
                     ("status", status),

@@ -285,7 +285,15 @@ impl Writer<'_> {
             PartBody::Audio(_) => Feature::PartAudio,
             PartBody::Video(_) => Feature::PartVideo,
             PartBody::Document(_) => Feature::PartDocument,
-            _ => Feature::PartFile,
+            PartBody::File(_)
+            | PartBody::Binary(_)
+            | PartBody::Text(_)
+            | PartBody::Reasoning(_)
+            | PartBody::Refusal(_)
+            | PartBody::Json(_)
+            | PartBody::Citation(_)
+            | PartBody::GroundingSource(_)
+            | PartBody::ArtifactReference(_) => Feature::PartFile,
         };
         if side == Side::Output && self.is_answer() && matches!(body, PartBody::Audio(_)) {
             let reason = "audio has no place in the items of an answer; a stream tells it beside them";
@@ -355,7 +363,15 @@ impl Writer<'_> {
                 self.note(LossSeverity::Warning, feature, suffix, "the target has no form for it");
                 None
             }
-            _ => self.file(inner, address, handle, own, suffix),
+            PartBody::Document(_) | PartBody::File(_) | PartBody::Binary(_) => self.file(inner, address, handle, own, suffix),
+            // No media.
+            PartBody::Text(_)
+            | PartBody::Reasoning(_)
+            | PartBody::Refusal(_)
+            | PartBody::Json(_)
+            | PartBody::Citation(_)
+            | PartBody::GroundingSource(_)
+            | PartBody::ArtifactReference(_) => None,
         }
     }
 

@@ -99,7 +99,20 @@ pub(super) fn plain(tool: &UnifiedToolDefinition, private: &dyn PrivateState) ->
             }
             add(options(&config));
         }
-        _ => {}
+        // No options of their own.
+        UnifiedToolType::Function
+        | UnifiedToolType::WebFetch
+        | UnifiedToolType::Retrieval
+        | UnifiedToolType::UrlContext
+        | UnifiedToolType::Maps
+        | UnifiedToolType::Container
+        | UnifiedToolType::Skill
+        | UnifiedToolType::Memory
+        | UnifiedToolType::ApplyPatch
+        | UnifiedToolType::TextEditor
+        | UnifiedToolType::ProgrammaticCalling
+        | UnifiedToolType::Advisor
+        | UnifiedToolType::Other(_) => {}
     }
     Some(node)
 }
@@ -286,7 +299,25 @@ impl Tools<'_> {
         let is_known = match &tool.kind {
             UnifiedToolType::Function | UnifiedToolType::Custom => true,
             UnifiedToolType::Other(word) => word.starts_with(OTHER) && entries.iter().any(|entry| entry.pointer.is_empty()),
-            _ => return self.hosted(tool, path, &entries),
+            UnifiedToolType::WebSearch
+            | UnifiedToolType::WebFetch
+            | UnifiedToolType::FileSearch
+            | UnifiedToolType::Retrieval
+            | UnifiedToolType::UrlContext
+            | UnifiedToolType::Maps
+            | UnifiedToolType::CodeExecution
+            | UnifiedToolType::ComputerUse
+            | UnifiedToolType::Mcp
+            | UnifiedToolType::Container
+            | UnifiedToolType::Skill
+            | UnifiedToolType::Memory
+            | UnifiedToolType::ImageGeneration
+            | UnifiedToolType::Shell
+            | UnifiedToolType::ApplyPatch
+            | UnifiedToolType::TextEditor
+            | UnifiedToolType::ToolSearch
+            | UnifiedToolType::ProgrammaticCalling
+            | UnifiedToolType::Advisor => return self.hosted(tool, path, &entries),
         };
         if !is_known {
             self.lost(tool, Feature::ToolHosted, path, "the target has no such hosted tool");
@@ -407,7 +438,24 @@ impl Tools<'_> {
         let is_offered = match &tool.kind {
             UnifiedToolType::WebSearch | UnifiedToolType::ImageGeneration | UnifiedToolType::CodeExecution => true,
             UnifiedToolType::Mcp => config.server_url.is_some(),
-            _ => false,
+            UnifiedToolType::Function
+            | UnifiedToolType::Custom
+            | UnifiedToolType::WebFetch
+            | UnifiedToolType::FileSearch
+            | UnifiedToolType::Retrieval
+            | UnifiedToolType::UrlContext
+            | UnifiedToolType::Maps
+            | UnifiedToolType::ComputerUse
+            | UnifiedToolType::Container
+            | UnifiedToolType::Skill
+            | UnifiedToolType::Memory
+            | UnifiedToolType::Shell
+            | UnifiedToolType::ApplyPatch
+            | UnifiedToolType::TextEditor
+            | UnifiedToolType::ToolSearch
+            | UnifiedToolType::ProgrammaticCalling
+            | UnifiedToolType::Advisor
+            | UnifiedToolType::Other(_) => false,
         };
         if !is_offered || tool.portability == Portability::OwnerBound {
             if tool.execution == Execution::Client
