@@ -26,6 +26,7 @@ const MEMBERS: &[&str] = &[
     "provenance",
     "providerExecuted",
     "relation",
+    "resourceType",
     "sourceId",
     "toolId",
     "toolType",
