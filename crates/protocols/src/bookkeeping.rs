@@ -26,6 +26,7 @@ const MEMBERS: &[&str] = &[
     "provenance",
     "providerExecuted",
     "relation",
+    "replaces",
     "resourceType",
     "sourceId",
     "toolId",

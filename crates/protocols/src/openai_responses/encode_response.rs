@@ -270,6 +270,10 @@ pub(super) fn report(result: &UnifiedResultV2, is_own: bool, loss: &mut LossColl
     if result.alternatives.is_some() {
         loss.warning(Feature::ResponseCandidates, "/alternatives", "the target has one answer");
     }
+    if result.state.is_some() && !is_own {
+        let reason = "state at another provider stays with it";
+        loss.info(Feature::StateResources, "/state", reason);
+    }
     if let Some(counters) = result.usage.as_ref().filter(|_| !is_own) {
         for member in usage::encode(counters, true).1 {
             let reason = "the target has no counter for it";
