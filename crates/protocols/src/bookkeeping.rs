@@ -13,6 +13,7 @@ use throughline_format::loss::{LossSeverity, UnifiedLossEntry};
 /// Members that describe the record, wherever they stand outside opaque JSON.
 const MEMBERS: &[&str] = &[
     "auditHash",
+    "author",
     "covers",
     "execution",
     "form",
