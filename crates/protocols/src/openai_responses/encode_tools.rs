@@ -508,7 +508,12 @@ impl Tools<'_> {
 
     /// A tool that another vendor has built in and the client executes, as a function.
     fn as_function(&mut self, tool: &UnifiedToolDefinition, name: &str, feature: Feature, path: &str) -> Node {
-        self.lost(tool, feature, path, "offered as a function; the target knows nothing of its use");
+        if tool.input_schema.is_some() {
+            let reason = "who executes it is on this side; the target gets a function";
+            self.loss.info(feature, format!("{path}/kind"), reason);
+        } else {
+            self.lost(tool, feature, path, "offered as a function; the target knows nothing of its use");
+        }
         let schema = tool.input_schema.clone().map(Node::Leaf);
         let open = || Node::of(&serde_json::json!({"type": "object", "properties": {}, "additionalProperties": true}));
         Node::typed(
