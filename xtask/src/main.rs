@@ -16,7 +16,7 @@ const USAGE: &str = "usage: cargo run -p xtask -- COMMAND
   clauses [--prune]   which test shows which clause; fails on a clause that is neither shown nor listed as open
                       (--prune: take clauses that are shown now off the list)
   tidy                house rules
-  docs [--check]      write docs/losses.md from the feature table (--check: fail when it is stale)
+  docs [--check]      write the generated pages of docs/ (--check: fail when one is stale)
   case FILE...        run case files: each check passes, fails, or was not run
   corpus [--raise]    acceptance scripts against the release binary, or the one that THROUGHLINE_BIN names, held to
                       conformance/corpus-floor.tsv

@@ -15,6 +15,9 @@ pub enum Support {
     Unsupported(&'static str),
 }
 
+/// Why a feature that no table lists cannot be said.
+pub const NO_FORM: &str = "the target has no form for it";
+
 /// The fixed table of a protocol. A feature that it does not list is unsupported.
 #[derive(Debug)]
 pub struct CapabilityTable {
@@ -30,7 +33,7 @@ impl CapabilityTable {
         self.features
             .iter()
             .find(|(f, _)| *f == feature)
-            .map_or(Support::Unsupported("the target has no form for it"), |(_, s)| *s)
+            .map_or(Support::Unsupported(NO_FORM), |(_, s)| *s)
     }
 }
 
@@ -51,6 +54,44 @@ pub struct Knobs {
     pub max_temperature: f64,
     /// Output limit that is sent when the request has none and the protocol demands one.
     pub default_max_output_tokens: u64,
+}
+
+impl Knobs {
+    /// Every limit and switch: its name, what it is, and its value for a person to read.
+    pub fn entries(&self) -> [(&'static str, &'static str, String); 7] {
+        // Named one by one, so that a new one cannot be forgotten here.
+        let Self {
+            mid_conversation_system,
+            max_tool_id_length,
+            max_tool_name_length,
+            max_cache_breakpoints,
+            max_stop_sequences,
+            max_temperature,
+            default_max_output_tokens,
+        } = *self;
+        let limit = |n: usize| if n == usize::MAX { "none".to_owned() } else { n.to_string() };
+        [
+            (
+                "mid_conversation_system",
+                "System messages may stand in the middle of the conversation.",
+                mid_conversation_system.to_string(),
+            ),
+            ("max_tool_id_length", "Longest call ID, in characters.", limit(max_tool_id_length)),
+            (
+                "max_tool_name_length",
+                "Longest tool name, in characters.",
+                limit(max_tool_name_length),
+            ),
+            ("max_cache_breakpoints", "Cache marks per request.", limit(max_cache_breakpoints)),
+            ("max_stop_sequences", "Stop sequences per request.", limit(max_stop_sequences)),
+            ("max_temperature", "Largest temperature; fixed.", max_temperature.to_string()),
+            (
+                "default_max_output_tokens",
+                "Output limit that is sent when the request has none and the protocol demands one.",
+                default_max_output_tokens.to_string(),
+            ),
+        ]
+    }
 }
 
 /// The table of a target with the overrides of one route.
@@ -95,10 +136,7 @@ impl Capabilities {
 
     /// How well the target says a feature.
     pub fn support(&self, feature: Feature) -> Support {
-        self.features
-            .get(&feature)
-            .copied()
-            .unwrap_or(Support::Unsupported("the target has no form for it"))
+        self.features.get(&feature).copied().unwrap_or(Support::Unsupported(NO_FORM))
     }
 
     /// Applies one override, as configuration and `--capabilities` write it.
@@ -149,7 +187,7 @@ impl Capabilities {
                     return Err(UnifiedError::new(
                         ErrorCategory::InvalidRequest,
                         "usage",
-                        format!("unknown capability {key:.40}; known are {KNOWN} and the features of docs/losses.md"),
+                        format!("unknown capability {key:.40}; known are {KNOWN} and the features of docs/projections.md"),
                     )
                     .at(format!("/{key:.40}")));
                 }

@@ -2,6 +2,7 @@
 
 use crate::capability::{Capabilities, Support};
 use crate::feature::Feature;
+use crate::strength::default_strength;
 use throughline_format::intent::{OutputFormat, UnifiedRequirement};
 use throughline_format::loss::{LossSeverity, UnifiedLossEntry};
 use throughline_format::{UnifiedId, UnifiedIntent, UnifiedLossReport, UnifiedRequestV2, UnifiedResultV2};
@@ -210,25 +211,31 @@ pub fn intents(request: &UnifiedRequestV2) -> Vec<(Feature, &'static str, Unifie
     }
     if let Some(cache) = &request.cache {
         if cache.affinity_key.is_some() {
-            found.push((Feature::CacheAffinityKey, "/cache/affinityKey", UnifiedRequirement::Optional));
+            found.push(unset(Feature::CacheAffinityKey, "/cache/affinityKey"));
         }
         if cache.breakpoints.as_ref().is_some_and(|b| !b.is_empty()) {
-            found.push((Feature::CacheBreakpoints, "/cache/breakpoints", UnifiedRequirement::Optional));
+            found.push(unset(Feature::CacheBreakpoints, "/cache/breakpoints"));
         }
-        found.push((Feature::CacheMode, "/cache/mode", UnifiedRequirement::Optional));
+        found.push(unset(Feature::CacheMode, "/cache/mode"));
     }
     if let Some(metadata) = &request.metadata {
         if metadata.labels.is_some() {
-            found.push((Feature::MetadataLabels, "/metadata/labels", UnifiedRequirement::Optional));
+            found.push(unset(Feature::MetadataLabels, "/metadata/labels"));
         }
         if metadata.end_user_ref.is_some() {
-            found.push((Feature::MetadataEndUser, "/metadata/endUserRef", UnifiedRequirement::Optional));
+            found.push(unset(Feature::MetadataEndUser, "/metadata/endUserRef"));
         }
     }
     if request.model.fallbacks.is_some() {
-        found.push((Feature::ModelFallbacks, "/model/fallbacks", UnifiedRequirement::Optional));
+        found.push(unset(Feature::ModelFallbacks, "/model/fallbacks"));
     }
     found
+}
+
+/// An intent whose strength nobody sets.
+fn unset(feature: Feature, path: &'static str) -> (Feature, &'static str, UnifiedRequirement) {
+    let default = default_strength(feature).map_or(UnifiedRequirement::Preferred, |d| d.requirement);
+    (feature, path, default)
 }
 
 fn strength<T>(intent: Option<&UnifiedIntent<T>>) -> Option<UnifiedRequirement> {

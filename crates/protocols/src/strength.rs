@@ -1,8 +1,123 @@
-//! Raising or lowering the strength of an intent by its feature, as headers and routes name it.
+//! The strength of intents by feature: what it is when nobody says anything, and how headers and routes change it.
 
 use crate::feature::Feature;
 use throughline_format::tool::UnifiedToolType;
 use throughline_format::{UnifiedIntent, UnifiedRequestV2, UnifiedRequirement};
+
+/// The strength of a feature when nobody says anything, and whether anybody may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DefaultStrength {
+    /// What its loss is by default.
+    pub requirement: UnifiedRequirement,
+    /// Whether headers, routes and `--requirements` change it. What asks for nothing of the answer has no strength of its own.
+    pub can_be_set: bool,
+}
+
+/// The default strength of what a request asks for (open-types.md, section 13); `None` for the forms of items, parts and
+/// answers, which nobody asks for and whose loss a codec judges itself.
+pub const fn default_strength(feature: Feature) -> Option<DefaultStrength> {
+    use Feature as F;
+    let (requirement, can_be_set) = match feature {
+        // A privacy statement: to store what the client wants nobody to store would be worse than to refuse.
+        F::StatePersist => (UnifiedRequirement::Required, true),
+        // How the answer is told, and echoes of what was sent.
+        F::OutputVerbosity | F::OutputIncludes => (UnifiedRequirement::Optional, true),
+        // Neither model nor user sees whether these arrive.
+        F::CacheMode | F::CacheAffinityKey | F::CacheBreakpoints | F::MetadataLabels | F::MetadataEndUser | F::ModelFallbacks => {
+            (UnifiedRequirement::Optional, false)
+        }
+        F::GenerationMaxOutputTokens
+        | F::GenerationTemperature
+        | F::GenerationTopP
+        | F::GenerationTopK
+        | F::GenerationMinP
+        | F::GenerationStopSequences
+        | F::GenerationCandidateCount
+        | F::GenerationSeed
+        | F::GenerationPresencePenalty
+        | F::GenerationFrequencyPenalty
+        | F::GenerationRepetitionPenalty
+        | F::GenerationLogitBias
+        | F::GenerationLogprobs
+        | F::GenerationReasoningMode
+        | F::GenerationReasoningEffort
+        | F::GenerationReasoningBudget
+        | F::GenerationReasoningSummary
+        | F::GenerationParallelTools
+        | F::GenerationMaxToolCalls
+        | F::GenerationServiceTier
+        | F::GenerationPrediction
+        | F::GenerationPrefill
+        | F::GenerationSafetySettings
+        | F::GenerationOutputModalities
+        | F::OutputJsonObject
+        | F::OutputSchema
+        | F::OutputGrammar
+        | F::OutputMedia
+        | F::StateBackground
+        | F::StateContextManagement
+        | F::ToolChoice
+        | F::ToolChoiceAllowed
+        | F::ToolFunction
+        | F::ToolCustom
+        | F::ToolHosted
+        | F::ToolHostedWebSearch
+        | F::ToolHostedWebFetch
+        | F::ToolHostedCodeExecution
+        | F::ToolHostedComputerUse
+        | F::ToolHostedMcp
+        | F::ToolHostedFileSearch => (UnifiedRequirement::Preferred, true),
+        F::GenerationMedia => (UnifiedRequirement::Preferred, false),
+        F::ConversationPortability
+        | F::ConversationSystemInline
+        | F::ConversationSystemRole
+        | F::ConversationMessageBoundary
+        | F::ConversationMessageName
+        | F::ConversationMessageEmpty
+        | F::ConversationOrder
+        | F::ConversationInterruption
+        | F::ConversationItem
+        | F::PartText
+        | F::PartRefusal
+        | F::PartImage
+        | F::PartImageDetail
+        | F::PartAudio
+        | F::PartVideo
+        | F::PartDocument
+        | F::PartDocumentContext
+        | F::PartFile
+        | F::PartJson
+        | F::PartArtifact
+        | F::PartLogprobs
+        | F::Citation
+        | F::CitationSpan
+        | F::GroundingSource
+        | F::ReasoningText
+        | F::ReasoningSignature
+        | F::ReasoningRedacted
+        | F::ToolStrict
+        | F::ToolDescription
+        | F::ToolName
+        | F::ToolDeferLoading
+        | F::ToolAllowedCallers
+        | F::ToolApproval
+        | F::ToolCallId
+        | F::ToolCallArguments
+        | F::ToolCallHosted
+        | F::ToolResultError
+        | F::ToolResultMedia
+        | F::OutputSchemaName
+        | F::StateResources
+        | F::ResponseCandidates
+        | F::ResponseUsage
+        | F::ResponseFinishReason
+        | F::ResponseSafety
+        | F::WireUnmapped
+        | F::WireSpelling
+        | F::RecordBookkeeping => return None,
+    };
+    Some(DefaultStrength { requirement, can_be_set })
+}
 
 /// Sets the strength of every intent and tool of the request that `feature` names; tells whether there was one.
 pub fn set_strength(request: &mut UnifiedRequestV2, feature: Feature, requirement: UnifiedRequirement) -> bool {
