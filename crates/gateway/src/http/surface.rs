@@ -31,6 +31,12 @@ const ROWS: &[ClientProtocol] = &[
         prefixes: &["/v1/"],
         request_id: "x-request-id",
     },
+    ClientProtocol {
+        family: ProtocolFamily::OpenAiResponses,
+        turn: "/v1/responses",
+        prefixes: &["/v1/responses"],
+        request_id: "x-request-id",
+    },
 ];
 
 /// A row with its codec.
@@ -95,6 +101,7 @@ mod tests {
             ("/v1/messages", Some(ProtocolFamily::AnthropicMessages)),
             ("/v1/messages/count_tokens", Some(ProtocolFamily::AnthropicMessages)),
             ("/v1/chat/completions", Some(ProtocolFamily::OpenAiChat)),
+            ("/v1/responses", Some(ProtocolFamily::OpenAiResponses)),
             ("/v1/nothing", Some(ProtocolFamily::OpenAiChat)),
             ("/unified/v2/operations", None),
             ("/healthz", None),
