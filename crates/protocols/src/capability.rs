@@ -100,6 +100,7 @@ pub struct Capabilities {
     knobs: Knobs,
     features: BTreeMap<Feature, Support>,
     overridden: BTreeSet<String>,
+    lists: BTreeMap<String, Vec<String>>,
 }
 
 impl Capabilities {
@@ -109,6 +110,7 @@ impl Capabilities {
             knobs: table.knobs,
             features: table.features.iter().copied().collect(),
             overridden: BTreeSet::new(),
+            lists: BTreeMap::new(),
         }
     }
 
@@ -122,6 +124,12 @@ impl Capabilities {
         if !self.is_overridden(feature.as_str()) {
             self.features.insert(feature, support);
         }
+    }
+
+    /// A list that the route sets: `string_formats` or `enum_types` of the schemas that a target takes. Absent = what its
+    /// protocol documents.
+    pub fn list(&self, key: &str) -> Option<&[String]> {
+        self.lists.get(key).map(Vec::as_slice)
     }
 
     /// Limits and switches, for a dialect that has others.
@@ -158,6 +166,15 @@ impl Capabilities {
                 Some(on) => self.knobs.mid_conversation_system = on,
                 None => return wrong("true or false"),
             },
+            "string_formats" | "enum_types" => {
+                let list = value
+                    .as_array()
+                    .map(|list| list.iter().map(|v| v.as_str().map(str::to_owned)).collect());
+                match list {
+                    Some(Some(list)) => drop(self.lists.insert(key.to_owned(), list)),
+                    _ => return wrong("a list of words"),
+                }
+            }
             "max_tool_id_length"
             | "max_tool_name_length"
             | "max_cache_breakpoints"
@@ -198,4 +215,4 @@ impl Capabilities {
     }
 }
 
-const KNOWN: &str = "mid_conversation_system, max_tool_id_length, max_tool_name_length, max_cache_breakpoints, max_stop_sequences, default_max_output_tokens";
+const KNOWN: &str = "mid_conversation_system, string_formats, enum_types, max_tool_id_length, max_tool_name_length, max_cache_breakpoints, max_stop_sequences, default_max_output_tokens";

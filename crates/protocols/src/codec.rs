@@ -131,10 +131,27 @@ pub struct ErrorHeaders {
     pub should_retry: Option<bool>,
 }
 
+/// What the body of a request does not say on this wire, and where it is said instead.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WireTraits {
+    /// The URL names the model: a body names none, decoders take it from [`DecodeContext::requested_model`], and whoever sends
+    /// a body puts [`EncodeContext::target_model`] into the address.
+    pub model_in_url: bool,
+    /// The URL says whether the answer is a stream: [`DecodedRequest::stream`] is false whatever the client wants.
+    pub stream_in_url: bool,
+    /// The request proper stands inside an envelope, beside routing fields that are no part of the conversation.
+    pub envelope: bool,
+}
+
 /// One wire protocol, both ways.
 pub trait Codec: Send + Sync {
     /// Profile of what this codec reads and writes.
     fn profile(&self) -> UnifiedProtocolProfile;
+
+    /// What the URL says in the place of the body; by default nothing.
+    fn wire_traits(&self) -> WireTraits {
+        WireTraits::default()
+    }
 
     /// What the protocol can express.
     fn capabilities(&self) -> &'static CapabilityTable;

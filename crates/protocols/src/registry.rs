@@ -1,6 +1,7 @@
 //! The protocols that this build speaks.
 
 use crate::codec::Codec;
+use crate::gemini_generate_content::GeminiGenerateContent;
 
 use std::sync::Arc;
 use throughline_format::ProtocolFamily;
@@ -11,6 +12,10 @@ pub fn codec_of(family: &ProtocolFamily) -> Option<Arc<dyn Codec>> {
         ProtocolFamily::AnthropicMessages => Some(Arc::new(crate::anthropic_messages::AnthropicMessages)),
         ProtocolFamily::OpenAiChat => Some(Arc::new(crate::openai_chat::OpenAiChat)),
         ProtocolFamily::OpenAiResponses => Some(Arc::new(crate::openai_responses::OpenAiResponses)),
+        ProtocolFamily::GeminiGenerateContent => Some(Arc::new(GeminiGenerateContent::GEMINI)),
+        ProtocolFamily::VertexGemini => Some(Arc::new(GeminiGenerateContent::VERTEX)),
+        ProtocolFamily::Antigravity => Some(Arc::new(GeminiGenerateContent::ANTIGRAVITY)),
+        ProtocolFamily::GeminiInteractions => Some(Arc::new(crate::gemini_interactions::GeminiInteractions)),
         _ => None,
     }
 }
@@ -21,5 +26,9 @@ pub fn families() -> &'static [ProtocolFamily] {
         ProtocolFamily::AnthropicMessages,
         ProtocolFamily::OpenAiChat,
         ProtocolFamily::OpenAiResponses,
+        ProtocolFamily::GeminiGenerateContent,
+        ProtocolFamily::VertexGemini,
+        ProtocolFamily::Antigravity,
+        ProtocolFamily::GeminiInteractions,
     ]
 }

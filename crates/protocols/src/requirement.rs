@@ -26,6 +26,9 @@ const fn pointers_of(family: &ProtocolFamily) -> &'static [RequirementPointer] {
         ProtocolFamily::AnthropicMessages => crate::anthropic_messages::requirements::POINTERS,
         ProtocolFamily::OpenAiChat => crate::openai_chat::requirements::POINTERS,
         ProtocolFamily::OpenAiResponses => crate::openai_responses::requirements::POINTERS,
+        ProtocolFamily::GeminiGenerateContent | ProtocolFamily::VertexGemini => crate::gemini_generate_content::requirements::POINTERS,
+        ProtocolFamily::Antigravity => crate::gemini_generate_content::requirements::ENVELOPE_POINTERS,
+        ProtocolFamily::GeminiInteractions => crate::gemini_interactions::requirements::POINTERS,
         _ => &[],
     }
 }

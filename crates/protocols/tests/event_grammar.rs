@@ -9,13 +9,22 @@ use std::collections::BTreeSet;
 use support::{Everything, fold_response, fold_stream, result_of};
 use throughline_format::{ErrorCategory, EventBody, UnifiedEventV2, UnifiedFinishReason, UnifiedItemBody, UnifiedToolLifecycle};
 use throughline_protocols::anthropic_messages::AnthropicMessages;
+use throughline_protocols::gemini_generate_content::GeminiGenerateContent;
+use throughline_protocols::gemini_interactions::GeminiInteractions;
 use throughline_protocols::offline::OfflineFold;
 use throughline_protocols::openai_chat::OpenAiChat;
 use throughline_protocols::openai_responses::OpenAiResponses;
 use throughline_protocols::sse::MAX_EVENT_BYTES;
 use throughline_protocols::{Capabilities, Codec, DecodeContext, EncodeContext};
 
-const CODECS: [&dyn Codec; 3] = [&OpenAiChat, &AnthropicMessages, &OpenAiResponses];
+const CODECS: [&dyn Codec; 6] = [
+    &OpenAiChat,
+    &AnthropicMessages,
+    &OpenAiResponses,
+    &GeminiGenerateContent::GEMINI,
+    &GeminiGenerateContent::ANTIGRAVITY,
+    &GeminiInteractions,
+];
 
 /// One event: its name and its data.
 type Wire = (Option<&'static str>, String);
@@ -339,6 +348,85 @@ fn messages_events() -> Vec<Value> {
     events
 }
 
+/// Chunks of every kind of part, several candidates, streamed arguments and grounding.
+fn gemini_events(enveloped: bool) -> Vec<Value> {
+    let parts = [
+        json!({"text": "hm", "thought": true}),
+        json!({"text": "hmm", "thought": true, "thoughtSignature": "c2ln"}),
+        json!({"text": "Torre de Belém"}),
+        json!({"text": " ist schön.", "thoughtSignature": "c2ln"}),
+        json!({"text": "", "thoughtSignature": "c2ln"}),
+        json!({"executableCode": {"language": "PYTHON", "code": "1"}}),
+        json!({"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1"}}),
+        json!({"functionCall": {"name": "f", "args": {"a": 1}}, "thoughtSignature": "c2ln"}),
+        json!({"functionCall": {"name": "g", "id": "x", "willContinue": true}}),
+        json!({"functionCall": {"partialArgs": [{"jsonPath": "$.a", "stringValue": "é", "willContinue": true}], "willContinue": true}}),
+        json!({"functionCall": {"partialArgs": [{"jsonPath": "$.a", "stringValue": "b"}, {"jsonPath": "$.l[0]", "numberValue": 1}]}}),
+        json!({"toolCall": {"id": "t", "toolType": "GOOGLE_SEARCH_WEB", "args": {}}}),
+        json!({"toolResponse": {"id": "t", "toolType": "GOOGLE_SEARCH_WEB", "response": {}}}),
+        json!({"inlineData": {"mimeType": "image/png", "data": "AAAA"}}),
+        json!({"novelty": {"a": 1}}),
+    ];
+    let usage = json!({"promptTokenCount": 5, "candidatesTokenCount": 3, "totalTokenCount": 8});
+    let mut events: Vec<Value> = parts
+        .into_iter()
+        .enumerate()
+        .map(|(n, part)| json!({"candidates": [{"index": n % 2, "content": {"role": "model", "parts": [part]}}], "usageMetadata": usage}))
+        .collect();
+    let grounding = json!({"webSearchQueries": ["q"], "groundingChunks": [{"web": {"uri": "https://a.example", "title": "a"}}],
+        "groundingSupports": [{"segment": {"endIndex": 16, "text": "Torre de Belém"}, "groundingChunkIndices": [0], "confidenceScores": [0.5]}]});
+    let ends = json!([{"index": 0, "finishReason": "STOP", "groundingMetadata": grounding,
+        "urlContextMetadata": {"urlMetadata": [{"retrievedUrl": "https://a.example", "urlRetrievalStatus": "URL_RETRIEVAL_STATUS_ERROR"}]}},
+        {"index": 1, "finishReason": "MAX_TOKENS"}]);
+    events.push(json!({"candidates": ends, "usageMetadata": usage, "modelVersion": "gemini-3-pro", "responseId": "r"}));
+    if enveloped {
+        return events.into_iter().map(|e| json!({"response": e, "traceId": "t"})).collect();
+    }
+    events
+}
+
+fn gemini_answer() -> Value {
+    let mut answer = gemini_events(false).pop().unwrap();
+    let mut parts = Vec::new();
+    for event in gemini_events(false) {
+        parts.extend(event["candidates"][0]["content"]["parts"].as_array().into_iter().flatten().cloned());
+    }
+    answer["candidates"][0]["content"] = json!({"role": "model", "parts": parts});
+    answer
+}
+
+/// Events of every kind of step.
+fn interaction_events() -> Vec<Value> {
+    let start = |index: u64, step: Value| json!({"event_type": "step.start", "index": index, "step": step});
+    let delta = |index: u64, delta: Value| json!({"event_type": "step.delta", "index": index, "delta": delta});
+    let stop = |index: u64| json!({"event_type": "step.stop", "index": index});
+    let usage = json!({"total_input_tokens": 3, "total_output_tokens": 2, "total_thought_tokens": 1});
+    vec![
+        json!({"event_type": "interaction.created", "interaction": {"id": "v1", "model": "m", "status": "in_progress"}, "event_id": "1"}),
+        start(0, json!({"type": "thought", "signature": ""})),
+        delta(0, json!({"type": "thought_summary", "content": {"type": "text", "text": "hm"}})),
+        delta(0, json!({"type": "thought_signature", "signature": "c2ln"})),
+        stop(0),
+        start(1, json!({"type": "model_output", "content": [{"type": "text", "text": "é"}]})),
+        delta(1, json!({"type": "text", "text": "!"})),
+        delta(
+            1,
+            json!({"type": "text_annotation_delta", "annotations": [{"type": "url_citation", "url": "https://a.example", "end_index": 2}]}),
+        ),
+        delta(1, json!({"type": "image", "mime_type": "image/png", "data": "AAAA"})),
+        stop(1),
+        start(2, json!({"type": "google_search_call", "id": "s", "arguments": {}})),
+        delta(2, json!({"type": "google_search_call", "arguments": {"queries": ["q"]}})),
+        stop(2),
+        start(3, json!({"type": "function_call", "id": "c", "name": "f", "arguments": {}})),
+        delta(3, json!({"type": "arguments_delta", "arguments": "{\"a\""})),
+        delta(3, json!({"type": "arguments_delta", "arguments": ":1}"})),
+        stop(3),
+        json!({"event_type": "interaction.status_update", "status": "requires_action", "continuation_token": "t"}),
+        json!({"event_type": "interaction.completed", "interaction": {"id": "v1", "status": "requires_action", "usage": usage}}),
+    ]
+}
+
 /// One thing that goes wrong; the numbers are taken modulo what there is.
 #[derive(Clone, Debug)]
 enum Fault {
@@ -443,7 +531,12 @@ fn change(value: &mut Value, place: usize, with: Option<&Value>) {
 }
 
 fn renumber(value: &mut Value, with: &Value) {
-    for path in ["/choices/0/delta/tool_calls/0/index", "/choices/0/index", "/index"] {
+    for path in [
+        "/choices/0/delta/tool_calls/0/index",
+        "/choices/0/index",
+        "/index",
+        "/candidates/0/index",
+    ] {
         if let Some(index) = value.pointer_mut(path) {
             *index = with.clone();
             return;
@@ -550,8 +643,20 @@ proptest! {
     }
 
     #[test]
+    fn every_gemini_stream_folds(faults in prop::collection::vec(fault(), 0..6), cut in 0..20_000_usize, piece in 1..40_usize) {
+        streams_fold(&GeminiGenerateContent::GEMINI, gemini_events(false), &faults, cut, piece);
+        streams_fold(&GeminiGenerateContent::ANTIGRAVITY, gemini_events(true), &faults, cut, piece);
+    }
+
+    #[test]
+    fn every_interaction_stream_folds(faults in prop::collection::vec(fault(), 0..6), cut in 0..20_000_usize, piece in 1..40_usize) {
+        streams_fold(&GeminiInteractions, interaction_events(), &faults, cut, piece);
+    }
+
+    #[test]
     fn every_answer_folds(faults in prop::collection::vec((any::<usize>(), prop::option::of(odd())), 0..5)) {
         answers_fold(&OpenAiChat, chat_answer(), &faults);
         answers_fold(&AnthropicMessages, messages_answer(), &faults);
+        answers_fold(&GeminiGenerateContent::GEMINI, gemini_answer(), &faults);
     }
 }

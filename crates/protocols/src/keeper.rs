@@ -1,0 +1,163 @@
+//! [`Keeper`]: collects what the record cannot say while a payload is decoded, and hands it back to encoders of the same owner.
+//!
+//! Numbers of side resources of one subject: 0 signature or handle, 1 fields without a Unified word, 2 how the wire spelled it,
+//! 3 the border of the wire object that the subject begins, 4 a second handle.
+
+use crate::context::{DecodeContext, EncodeContext};
+use crate::feature::Feature;
+use crate::projection::LossCollector;
+use crate::raw;
+use crate::side::{self, SideResource};
+use bytes::Bytes;
+use std::sync::Arc;
+use throughline_format::resource::{Issuer, ResourceType, UnmappedEntry};
+use throughline_format::{Json, ProviderDataScope, UnifiedId, UnifiedProtocolProfile, UnifiedProviderDataRef, UnifiedProviderResourceRef};
+
+/// Collects side resources and decode losses.
+pub struct Keeper {
+    /// Context of the payload.
+    pub context: Arc<DecodeContext>,
+    /// Profile of the wire.
+    pub profile: UnifiedProtocolProfile,
+    /// Who made private state of this payload, when it is not synthetic.
+    pub issuer: Issuer,
+    /// Collected resources.
+    pub resources: Vec<SideResource>,
+    /// Collected losses.
+    pub loss: LossCollector,
+}
+
+/// What is kept under a schema of its own.
+pub struct Kept<'a> {
+    /// The schema.
+    pub schema: &'a str,
+    /// What it is bound to.
+    pub resource_type: ResourceType,
+    /// Item, part or tool; none for the payload as a whole.
+    pub subject: Option<&'a UnifiedId>,
+    /// Its ID.
+    pub resource_id: UnifiedId,
+    /// Pointers into the wire body.
+    pub paths: Vec<String>,
+}
+
+impl Keeper {
+    /// An empty collector.
+    pub fn new(context: &DecodeContext, profile: UnifiedProtocolProfile, issuer: Issuer) -> Self {
+        Self {
+            context: Arc::new(context.clone()),
+            profile,
+            issuer,
+            resources: Vec::new(),
+            loss: LossCollector::new(),
+        }
+    }
+
+    /// Keeps fields without a Unified word; `null` counts as absent. Returns the reference for the record.
+    pub fn unmapped(
+        &mut self,
+        subject: &UnifiedId,
+        path: &str,
+        fields: impl IntoIterator<Item = (String, Json)>,
+    ) -> Option<UnifiedProviderDataRef> {
+        self.fields(Some(subject), subject.resource(1), path, fields)
+    }
+
+    /// The same for a subject that may be the whole body.
+    pub fn fields(
+        &mut self,
+        subject: Option<&UnifiedId>,
+        resource_id: UnifiedId,
+        path: &str,
+        fields: impl IntoIterator<Item = (String, Json)>,
+    ) -> Option<UnifiedProviderDataRef> {
+        let fields: Vec<_> = fields.into_iter().filter(|(_, value)| value.as_str() != "null").collect();
+        for (pointer, _) in &fields {
+            self.loss.info(
+                Feature::WireUnmapped,
+                format!("{path}{pointer}"),
+                "no Unified word; kept for the same owner",
+            );
+        }
+        let (resource, refused) = side::unmapped(&self.profile, subject, resource_id, path, fields);
+        for pointer in refused {
+            self.loss.warning(
+                Feature::WireUnmapped,
+                format!("{path}{pointer}"),
+                "beyond the bounds of what is kept",
+            );
+        }
+        resource.map(|resource| self.push(resource))
+    }
+
+    /// Keeps one payload of its own schema.
+    pub fn payload(&mut self, kept: Kept<'_>, payload: Vec<u8>) -> UnifiedProviderDataRef {
+        let synthetic = payload.starts_with(crate::synthetic::PREFIX.as_bytes());
+        self.push(SideResource {
+            resource_id: kept.resource_id,
+            profile: self.profile.clone(),
+            schema: kept.schema.to_owned(),
+            scope: ProviderDataScope::OwnerPrivate,
+            issuer: if synthetic { Issuer::Synthetic } else { self.issuer },
+            resource_type: kept.resource_type,
+            payload,
+            wire_paths: kept.paths,
+            subject: kept.subject.cloned(),
+        })
+    }
+
+    /// Keeps a handle of something that the provider holds; the record gets a reference to it.
+    pub fn handle(&mut self, kept: Kept<'_>, handle: String) -> UnifiedProviderResourceRef {
+        let resource_type = kept.resource_type.clone();
+        let reference = self.payload(kept, handle.into_bytes());
+        UnifiedProviderResourceRef {
+            resource_id: reference.resource_id,
+            resource_type,
+            owner_fingerprint: self.context.owner_fingerprint,
+            status: None,
+            expires_at: None,
+        }
+    }
+
+    /// Keeps a resource.
+    pub fn push(&mut self, resource: SideResource) -> UnifiedProviderDataRef {
+        let reference = resource.reference();
+        self.resources.push(resource);
+        reference
+    }
+}
+
+/// References that are there, as a record carries them.
+pub fn references(found: impl IntoIterator<Item = Option<UnifiedProviderDataRef>>) -> Option<Vec<UnifiedProviderDataRef>> {
+    let list: Vec<_> = found.into_iter().flatten().collect();
+    (!list.is_empty()).then_some(list)
+}
+
+/// The payload of this schema among the references, when the target may see it.
+pub fn payload_of(references: Option<&Vec<UnifiedProviderDataRef>>, schema: &str, context: &EncodeContext) -> Option<Bytes> {
+    references?
+        .iter()
+        .find(|r| r.schema == schema)
+        .and_then(|r| context.private.payload(&r.resource_id))
+}
+
+/// The same as text.
+pub fn text_of(references: Option<&Vec<UnifiedProviderDataRef>>, schema: &str, context: &EncodeContext) -> Option<String> {
+    String::from_utf8(payload_of(references, schema, context)?.to_vec()).ok()
+}
+
+/// A payload as JSON.
+pub fn to_json(payload: &Bytes) -> Option<Json> {
+    Json::from_text(String::from_utf8(payload.to_vec()).ok()?).ok()
+}
+
+/// Fields to put back, when the target may see them.
+pub fn unmapped_of(
+    references: Option<&Vec<UnifiedProviderDataRef>>,
+    profile: &UnifiedProtocolProfile,
+    context: &EncodeContext,
+) -> Vec<UnmappedEntry> {
+    payload_of(references, &side::unmapped_schema(profile), context)
+        .map(|bytes| raw::entries(&bytes))
+        .unwrap_or_default()
+}
