@@ -294,7 +294,7 @@ pub(super) fn config(
             if !names.is_empty() {
                 fields.push((format!("{path}/allowedFunctionNames"), json(names)));
             }
-            if mode.is_none() && names.is_empty() {
+            if mode.is_none() && names.is_empty() && !fields.iter().any(|(at, _)| at.starts_with(&path)) {
                 form.push((path, object(Vec::new())));
             }
             return None;

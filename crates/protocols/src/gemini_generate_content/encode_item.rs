@@ -44,7 +44,7 @@ impl PartEncoder<'_> {
                         path: &path,
                         item: &item.id,
                     };
-                    let blank = part.as_text().is_some_and(str::is_empty) && !is_kept_whole(part);
+                    let blank = part.as_text().is_some_and(str::is_empty) && !(native && is_kept_whole(part));
                     if blank && !(native && model) {
                         self.lost(Info, Feature::ConversationMessageEmpty, place, "an empty text is left out");
                         continue;

@@ -235,6 +235,10 @@ impl<'a> PartEncoder<'a> {
                 made = put(&made, &format!("/videoMetadata/{key}"), &value);
             }
         }
+        if about.resolution.is_some() {
+            let at = format!("{}/media/resolution", place.path);
+            self.loss.remark(Feature::WireSpelling, at, "said by the wire's own word");
+        }
         match &about.resolution {
             Some(MediaResolution::Word(word)) => {
                 let level = format!("MEDIA_RESOLUTION_{}", media::resolution_word(*word));

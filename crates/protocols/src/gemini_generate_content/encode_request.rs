@@ -207,6 +207,13 @@ fn unsent_resources(encoder: &mut PartEncoder<'_>, request: &UnifiedRequestV2) {
                 .warning(Feature::StateResources, path, "a resource of another owner is not sent");
         }
     }
+    if request.conversation.missing.is_some() {
+        encoder.loss.warning(
+            Feature::ConversationPortability,
+            "/conversation/missing",
+            "a part of the history that another provider holds",
+        );
+    }
     let continuations = request.conversation.continuations.iter().flatten().enumerate();
     for (n, resource) in continuations {
         if resource.resource_type != ResourceType::Response || encoder.handle(&resource.resource_id).is_none() {

@@ -75,14 +75,15 @@ pub(super) fn parts(encoder: &mut PartEncoder<'_>, items: &[UnifiedItem], path: 
 
 /// The word for a status, reported where it is not exact.
 pub(super) fn finish_word(encoder: &mut PartEncoder<'_>, status: &UnifiedResponseStatus, native: bool, path: &str) -> Option<Json> {
-    if status.finish_reason == Some(UnifiedFinishReason::ToolCalls) {
-        let at = format!("{path}/finishReason");
-        encoder
-            .loss
-            .remark(Feature::ResponseFinishReason, at, "the calls themselves say it");
-    }
     let (word, exact) = finish::word(status, native)?;
-    if !exact {
+    if exact {
+        let at = format!("{path}/finishReason");
+        encoder.loss.remark(
+            Feature::ResponseFinishReason,
+            at,
+            "said by the wire's own word, and by the calls themselves",
+        );
+    } else {
         encoder.loss.warning(
             Feature::ResponseFinishReason,
             format!("{path}/finishReason"),
@@ -228,6 +229,9 @@ pub(super) fn encode(dialect: Dialect, result: &UnifiedResultV2, context: &Encod
     let failed = result.status.finish_reason == Some(UnifiedFinishReason::Failed);
     if let (true, Some(error)) = (failed && (own_error.is_some() || shell.candidates.is_empty()), &result.error) {
         let reason = "said by the error body";
+        encoder
+            .loss
+            .remark(Feature::ResponseUsage, "/usage", "an error body holds no counters");
         encoder.loss.remark(Feature::ResponseFinishReason, "/status", reason);
         encoder.loss.remark(Feature::RecordBookkeeping, "/error", reason);
         encoder.loss.remark(Feature::RecordBookkeeping, "/model", reason);
@@ -243,7 +247,11 @@ pub(super) fn encode(dialect: Dialect, result: &UnifiedResultV2, context: &Encod
         };
     }
     let mut candidates = Vec::new();
-    if !shell.no_candidates {
+    if shell.no_candidates {
+        parts(&mut encoder, &result.output, "/output");
+        let reason = "said by the feedback on the prompt";
+        encoder.loss.remark(Feature::ResponseFinishReason, "/status", reason);
+    } else {
         let made = parts(&mut encoder, &result.output, "/output");
         let word = finish_word(&mut encoder, &result.status, native, "/status");
         candidates.push(candidate(&mut encoder, &shell, 0, &made, word));

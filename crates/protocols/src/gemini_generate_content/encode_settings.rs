@@ -151,6 +151,10 @@ fn format(encoder: &mut PartEncoder<'_>, request: &UnifiedRequestV2, native: boo
                     "the target always holds to the schema",
                 );
             }
+            if native {
+                let at = "/output/format/value/schema";
+                encoder.loss.remark(Feature::WireSpelling, at, "written as the client wrote it");
+            }
             let (key, schema) = self::schema(
                 encoder,
                 &wanted.schema,

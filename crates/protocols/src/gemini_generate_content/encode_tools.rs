@@ -75,6 +75,12 @@ pub(super) fn tools(encoder: &mut PartEncoder<'_>, request: &UnifiedRequestV2, n
                     let member = p.member.clone()?;
                     Some((member, p.written.first()?.1.clone()))
                 });
+                if own.is_some() && tool.config.is_some() {
+                    let at = format!("{path}/config");
+                    encoder
+                        .loss
+                        .remark(Feature::WireSpelling, at, "said by the member as it was written");
+                }
                 let made = own.or_else(|| hosted(encoder, tool, &path));
                 let Some((member, value)) = made else { continue };
                 out.hosted = true;
@@ -351,6 +357,8 @@ pub(super) fn config(encoder: &mut PartEncoder<'_>, request: &UnifiedRequestV2, 
     for (n, include) in includes.iter().flat_map(|i| &i.value).enumerate() {
         if *include == Include::ServerToolInvocations && (native || encoder.dialect == Dialect::Gemini) {
             invocations = true;
+            let at = format!("/output/includes/value/{n}");
+            encoder.loss.remark(Feature::WireSpelling, at, "said by the switch of the wire");
         } else if let Some(intent) = includes {
             encoder.loss.intent(
                 intent.requirement,
@@ -412,6 +420,11 @@ fn choice(encoder: &mut PartEncoder<'_>, request: &UnifiedRequestV2, tools: &Wir
         object(members)
     };
     let foreign_model = encoder.generation() == Generation::Foreign && !native;
+    if request.tool_choice.as_ref().is_some_and(|c| c.validated.is_some()) {
+        encoder
+            .loss
+            .remark(Feature::WireSpelling, "/toolChoice/validated", "said by the mode of the wire");
+    }
     let Some(choice) = &request.tool_choice else {
         let checked = (strict || foreign_model) && !tools.names.is_empty();
         return checked.then(|| of("VALIDATED", None));

@@ -234,6 +234,7 @@ impl Proto<'_> {
             merged.insert(key.clone(), value.clone());
         }
         self.open.push(reference.to_owned());
+        self.base.change(path, "$ref", "the definition stands in its place", false);
         // What is lost of it is lost where it is defined.
         let at = reference.strip_prefix('#').filter(|at| !at.is_empty()).unwrap_or(path);
         let made = self.node(&Value::Object(merged), at, depth + 1);

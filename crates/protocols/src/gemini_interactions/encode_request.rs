@@ -60,7 +60,13 @@ pub(super) fn encode(request: &UnifiedRequestV2, context: &EncodeContext) -> Enc
             encoder.loss.warning(Feature::ConversationPortability, path, reason);
         }
     }
-    if request.conversation.missing.is_some() && previous.is_some() {
+    if request.conversation.missing.is_some() && previous.is_none() {
+        encoder.loss.warning(
+            Feature::ConversationPortability,
+            "/conversation/missing",
+            "a part of the history that another provider holds",
+        );
+    } else if request.conversation.missing.is_some() {
         let reason = "what the provider holds is named by its handle";
         encoder.loss.remark(Feature::RecordBookkeeping, "/conversation/missing", reason);
     }
@@ -541,6 +547,11 @@ fn thinking(encoder: &mut StepEncoder<'_>, intent: &ReasoningIntent, native: boo
 
 fn choice(encoder: &mut StepEncoder<'_>, request: &UnifiedRequestV2, native: bool, names: &BTreeSet<String>) -> Option<Json> {
     let choice = request.tool_choice.as_ref()?;
+    if choice.validated.is_some() {
+        encoder
+            .loss
+            .remark(Feature::WireSpelling, "/toolChoice/validated", "said by the word of the wire");
+    }
     let mut lost = |reason: &str| {
         encoder.loss.intent(choice.requirement, Feature::ToolChoice, "/toolChoice", reason);
         None

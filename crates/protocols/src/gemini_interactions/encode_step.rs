@@ -229,7 +229,10 @@ impl<'a> StepEncoder<'a> {
         }
         let own = form_of(references, self.context).iter().any(|(key, _)| key == "annotations");
         let mut annotations = Vec::new();
-        if !own {
+        if own {
+            let at = format!("{}/annotations", place.path);
+            self.loss.remark(Feature::WireSpelling, at, "written as the provider wrote them");
+        } else {
             for annotation in inner.annotations.iter().flatten() {
                 if self.answering {
                     annotations.extend(annotation_json(&inner.text, annotation));
@@ -291,6 +294,10 @@ impl<'a> StepEncoder<'a> {
             }
             None => None,
         };
+        if resolution.is_some() {
+            let at = format!("{}/media/resolution", place.path);
+            self.loss.remark(Feature::WireSpelling, at, "said by the wire's own word");
+        }
         let name = about.name.as_ref().filter(|_| kind == "video");
         let unsaid = about.title.is_some()
             || about.context.is_some()
