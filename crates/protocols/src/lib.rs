@@ -27,7 +27,10 @@ pub mod call_id;
 pub mod capability;
 pub mod codec;
 pub mod context;
+mod drafts;
 pub mod feature;
+#[allow(unreachable_pub)] // `wire!` writes `pub`
+mod kept;
 pub mod offline;
 pub mod openai_chat;
 pub mod openai_responses;
@@ -41,6 +44,7 @@ mod strict_schema;
 pub mod synthetic;
 pub mod tool_name;
 pub mod tool_offer;
+pub mod vercel_uimessage;
 pub mod wire;
 
 pub use capability::{Capabilities, CapabilityTable, Knobs, Support};
