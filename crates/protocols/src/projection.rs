@@ -48,6 +48,18 @@ impl LossCollector {
         self.add(LossSeverity::Info, feature, path, reason);
     }
 
+    /// A word that stands in the record under another name: it loses nothing and changes no disposition.
+    pub fn renamed(&mut self, path: impl Into<String>, reason: impl Into<String>) {
+        self.report.note(UnifiedLossEntry {
+            path: path.into(),
+            feature: Feature::RecordBookkeeping.as_str().to_owned(),
+            severity: LossSeverity::Info,
+            reason: reason.into(),
+            source_item_id: None,
+            target_capability: None,
+        });
+    }
+
     /// A marker of the journal that says something about the conversation and is no part of it: it loses nothing.
     pub fn marker(&mut self, path: impl Into<String>, item: &UnifiedId) {
         self.report.note(UnifiedLossEntry {

@@ -35,7 +35,10 @@ impl PartDecoder {
         let decision = approval.as_ref().and_then(|a| a.approved);
         let lifecycle = lifecycle(&state, decision);
         let ending = ending(&state, &mut part);
-        if lifecycle.1 != state {
+        if lifecycle.1 == state {
+            let reason = format!("the record says {}", lifecycle.0);
+            self.keeper.loss.renamed(format!("{path}/state"), reason);
+        } else {
             form.member("state", &state);
         }
         for (key, value) in [
@@ -250,7 +253,7 @@ fn arguments(part: &mut wire::Part, state: &str, form: &mut Form) -> (UnifiedToo
 fn lifecycle(state: &str, approved: Option<bool>) -> (UnifiedToolLifecycle, &'static str) {
     use UnifiedToolLifecycle as S;
     match state {
-        "input-streaming" => (S::Cancelled, "output-error"),
+        "input-streaming" => (S::Cancelled, "input-streaming"),
         "approval-requested" => (S::ApprovalRequired, "approval-requested"),
         "approval-responded" if approved == Some(false) => (S::ApprovalDenied, "output-denied"),
         "approval-responded" => (S::ApprovalApproved, "approval-responded"),

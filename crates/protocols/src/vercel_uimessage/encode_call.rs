@@ -337,6 +337,7 @@ impl Out<'_> {
                 Some(&item.id),
             );
         } else if let UnifiedItemBody::ApprovalRequest(request) = &item.body {
+            self.loss.renamed(format!("{path}/subject"), "whatever is approved is a call here");
             for (number, reason) in request.reasons.iter().flatten().enumerate() {
                 if number > 0 || reason.code.is_some() || self.major < Major::Seven {
                     let path = format!("{path}/reasons/{number}");

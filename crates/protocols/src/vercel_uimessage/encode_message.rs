@@ -543,12 +543,17 @@ impl<'a, 'c> Messages<'a, 'c> {
             let path = format!("{path}/parts/{number}");
             let PartBody::Reasoning(reasoning) = &part.body else { continue };
             let kept = self.out.kept(part);
-            if reasoning.private_state.is_some() && kept.metadata.is_none() {
-                self.out.loss.info(
+            match (&reasoning.private_state, &kept.metadata) {
+                (Some(_), None) => self.out.loss.info(
                     Feature::ReasoningSignature,
                     format!("{path}/privateState"),
                     "private state of reasoning stays with its provider",
-                );
+                ),
+                (Some(_), Some(_)) => {
+                    let path = format!("{path}/privateState/issuer");
+                    self.out.loss.renamed(path, "the wire does not say who made private state");
+                }
+                (None, _) => {}
             }
             if reasoning.text.is_empty() && !is_own(item.provenance.profile.as_ref()) {
                 self.out.loss.info(

@@ -8,7 +8,7 @@ use crate::kept::{Object, json};
 use crate::projection::LossCollector;
 use std::collections::BTreeSet;
 use throughline_format::citation::{SpanOf, UnifiedCitation, UnifiedSource, UnifiedTextAnnotation};
-use throughline_format::media::{UnifiedIndexUnit, UnifiedMediaMetadata};
+use throughline_format::media::{InlineEncoding, UnifiedDataSource, UnifiedIndexUnit, UnifiedMediaMetadata};
 use throughline_format::part::{GroundingSourcePart, MediaPart, TextPart};
 use throughline_format::{Count, Json, PartBody, UnifiedContentPart};
 
@@ -188,6 +188,9 @@ impl<'a> Out<'a> {
             return None;
         };
         let name = part.media.as_ref().and_then(|m| m.name.clone());
+        if matches!(&part.source, UnifiedDataSource::Inline(inline) if inline.encoding == InlineEncoding::Utf8) {
+            self.loss.renamed(format!("{path}/source"), "text stands in a data URL as base64");
+        }
         if let Some(media) = &part.media {
             let said = UnifiedMediaMetadata {
                 name: media.name.clone(),

@@ -38,7 +38,9 @@ pub(super) fn encode(request: &UnifiedRequestV2, context: &EncodeContext) -> Enc
         .with("messages", &messages.messages)
         .with("trigger", "submit-message");
     let model = context.target_model.as_ref().unwrap_or(&request.model.requested);
-    if model != crate::UNSPECIFIED_MODEL {
+    if model == crate::UNSPECIFIED_MODEL {
+        messages.out.loss.renamed("/model/requested", "nobody named a model");
+    } else {
         // No member of the transport: applications put it beside the messages, and this gateway reads it there.
         body = body.with("model", model);
     }

@@ -126,7 +126,9 @@ fn losses(result: &UnifiedResultV2, out: &mut Out<'_>, own: bool) {
         );
     }
     // How an answer of this wire stands follows from its parts, and its model is nobody's word.
-    if !own {
+    if own {
+        out.loss.renamed("/status", "follows from the parts");
+    } else {
         out.loss.info(
             Feature::ResponseFinishReason,
             "/status",
