@@ -19,7 +19,7 @@ use throughline_format::{
 /// First resource of an answer as a whole; those of the request of the same operation come before.
 const ROOT_RESOURCE: u64 = 16;
 
-/// Mark of a body that is one message and no list.
+/// Mark of a body without its usual frame: an answer that is one message, a request that is a list.
 pub(super) const ALONE: &str = "[]";
 /// Mark of a list of messages that does not end with an answer.
 pub(super) const NO_MESSAGE: &str = "assistant";
@@ -215,10 +215,7 @@ impl Answer {
                 form.spelled("id", self.message.id.as_deref(), None);
             }
             let id = self.decoder.context.operation_id.resource(ROOT_RESOURCE + 2);
-            let payload = serde_json::to_vec(&form).unwrap_or_default();
-            self.decoder
-                .keeper
-                .keep(super::private::FORM, super::private::other(), None, id, payload, Vec::new());
+            self.decoder.keeper.root_form(id, &form);
         }
         let members = std::mem::take(&mut self.root);
         self.decoder.keeper.leftovers(None, root, "", members);

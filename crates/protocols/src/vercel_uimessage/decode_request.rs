@@ -1,6 +1,8 @@
 //! Requests from the wire: the transport's body, or the messages alone.
 
+use super::answer::ALONE;
 use super::decode_parts::PartDecoder;
+use super::private::Form;
 use super::{profile, wire};
 use crate::codec::DecodedRequest;
 use crate::context::DecodeContext;
@@ -15,10 +17,18 @@ use throughline_format::{
 /// Reads a request body.
 pub(super) fn decode(body: &[u8], context: &DecodeContext) -> Result<DecodedRequest, UnifiedError> {
     let is_list = body.trim_ascii_start().first() == Some(&b'[');
+    // What the transport says about itself is kept and is no loss: it asks for nothing.
+    let mut form = Form::default();
     let (messages, model, extra, base) = if is_list {
         (throughline_format::json::decode_slice(body)?, None, Extra::default(), "")
     } else {
         let body: wire::Body = throughline_format::json::decode_slice(body)?;
+        for (key, value) in [("id", body.id), ("trigger", body.trigger), ("messageId", body.message_id)] {
+            match value {
+                Some(value) => form.member(key, &value),
+                None => form.absent.push(key.to_owned()),
+            }
+        }
         (body.messages, body.model, body.extra, "/messages")
     };
     let messages: Vec<wire::Message> = messages;
@@ -36,6 +46,10 @@ pub(super) fn decode(body: &[u8], context: &DecodeContext) -> Result<DecodedRequ
     }
     let root = context.operation_id.resource(0);
     decoder.keeper.leftovers(None, root, "", extra.into_unmapped());
+    if is_list {
+        form.absent.push(ALONE.to_owned());
+    }
+    decoder.keeper.root_form(context.operation_id.resource(1), &form);
     let requested = model
         .or_else(|| context.requested_model.clone())
         .unwrap_or_else(|| crate::UNSPECIFIED_MODEL.into());

@@ -1,8 +1,9 @@
 //! Requests to the wire: the transport's body. It carries messages and nothing that a model would be told besides.
 
+use super::answer::ALONE;
 use super::encode_message::Messages;
 use super::encode_part::Out;
-use super::private::UNMAPPED;
+use super::private::{Form, UNMAPPED};
 use crate::codec::Encoded;
 use crate::context::EncodeContext;
 use crate::feature::Feature;
@@ -44,6 +45,14 @@ pub(super) fn encode(request: &UnifiedRequestV2, context: &EncodeContext) -> Enc
         // No member of the transport: applications put it beside the messages, and this gateway reads it there.
         body = body.with("model", model);
     }
+    let form = Form::of_root(context.private.as_ref());
+    if form.absent.iter().any(|mark| mark == ALONE) {
+        return Encoded {
+            body: kept::json(&messages.messages).as_str().to_owned(),
+            loss: messages.out.loss.finish(),
+        };
+    }
+    form.apply(&mut body);
     for entry in kept::unmapped(context.private.root_payload(UNMAPPED)) {
         body.put(&entry.pointer, entry.value);
     }

@@ -3,7 +3,7 @@
 use super::answer::{ALONE, NO_MESSAGE};
 use super::encode_message::Messages;
 use super::encode_part::Out;
-use super::private::{FORM, Form, Kept, METADATA, UNMAPPED, message_of};
+use super::private::{Form, Kept, METADATA, UNMAPPED, message_of};
 use super::{Major, is_own, usage};
 use crate::codec::Encoded;
 use crate::context::EncodeContext;
@@ -21,11 +21,7 @@ pub(super) fn encode(result: &UnifiedResultV2, context: &EncodeContext) -> Encod
     let mut messages = Messages::new(out, &result.output, "/output");
     let group: Vec<usize> = (0..result.output.len()).collect();
     let parts = messages.assistant_parts(&group);
-    let form: Form = context
-        .private
-        .root_payload(FORM)
-        .and_then(|bytes| serde_json::from_slice(&bytes).ok())
-        .unwrap_or_default();
+    let form = Form::of_root(context.private.as_ref());
     let first = result.output.first();
     let known = first.and_then(|item| message_of(context.private.as_ref(), item.provider_data.iter().flatten()));
     let mut message = Object::default();

@@ -472,7 +472,7 @@ impl UiStreamEncoder {
             if interrupted && major < Major::Seven {
                 self.send(&Object::of_type("abort"));
             } else {
-                let reason = finish_word(status, major).filter(|_| major >= Major::Six);
+                let reason = self.finish_reason(status).filter(|_| major >= Major::Six);
                 let metadata = self.final_metadata(major);
                 let chunk = Object::of_type("finish")
                     .with_some("finishReason", reason.as_ref())
@@ -509,13 +509,16 @@ impl UiStreamEncoder {
         value.map(|value| Object::default().with("usage", &value).to_json())
     }
 
+    /// The finish reason; an answer of this wire keeps its own word.
+    fn finish_reason(&self, status: &UnifiedResponseStatus) -> Option<String> {
+        let own = status.original_reason.clone().filter(|_| self.state.own);
+        own.or_else(|| finish_word(status, self.major()).map(str::to_owned))
+    }
+
     fn status_losses(&mut self, status: &UnifiedResponseStatus) {
-        let word = finish_word(status, self.major());
+        let word = self.finish_reason(status);
         for (member, there) in [
-            (
-                "originalReason",
-                status.original_reason.as_deref().is_some_and(|original| Some(original) != word),
-            ),
+            ("originalReason", status.original_reason.is_some() && status.original_reason != word),
             ("stopSequence", status.stop_sequence.is_some()),
             ("safety", status.safety.is_some()),
         ] {

@@ -59,6 +59,14 @@ impl Form {
         }
     }
 
+    /// The spelling of the body as a whole.
+    pub(super) fn of_root(private: &dyn PrivateState) -> Self {
+        private
+            .root_payload(FORM)
+            .and_then(|bytes| serde_json::from_slice(&bytes).ok())
+            .unwrap_or_default()
+    }
+
     /// Writes the object as it was.
     pub(super) fn apply(&self, object: &mut Object) {
         for key in &self.absent {
@@ -194,6 +202,13 @@ impl Keeper {
         let paths = form.members.iter().map(|(key, _)| format!("{path}/{key}")).collect();
         let payload = serde_json::to_vec(form).unwrap_or_default();
         Some(self.keep(FORM, other(), Some(subject), subject.resource(2), payload, paths))
+    }
+
+    /// Keeps how the body as a whole was spelled.
+    pub(super) fn root_form(&mut self, resource_id: UnifiedId, form: &Form) {
+        let paths = form.members.iter().map(|(key, _)| format!("/{key}")).collect();
+        let payload = serde_json::to_vec(form).unwrap_or_default();
+        self.keep(FORM, other(), None, resource_id, payload, paths);
     }
 
     /// Keeps what belongs to the message that an item begins.

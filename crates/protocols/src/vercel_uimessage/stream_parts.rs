@@ -157,9 +157,9 @@ impl Calls {
             let mut chunk = Object::of_type(kind).with("toolCallId", &told.called.call_id);
             if !told.is_available {
                 chunk = chunk.with("toolName", &told.called.name).with("input", &told.sent);
-                if told.dynamic {
-                    chunk = chunk.with("dynamic", &true);
-                }
+            }
+            if told.dynamic {
+                chunk = chunk.with("dynamic", &true);
             }
             vec![chunk.with("errorText", text)]
         };
@@ -208,6 +208,10 @@ impl Calls {
         }
         if told.called.is_hosted {
             chunk = chunk.with("providerExecuted", &true);
+        }
+        if told.dynamic {
+            // Major 5 looks for the call among those of the kind that the chunk names.
+            chunk = chunk.with("dynamic", &true);
         }
         let kept = Kept::of(out.context.private.as_ref(), item.provider_data.iter().flatten());
         if let (Some(metadata), true) = (

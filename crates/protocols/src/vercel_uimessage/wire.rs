@@ -9,7 +9,10 @@ use throughline_format::Json;
 wire! {
     /// Body of the transport's POST; what applications add stands in `extra`.
     pub struct Body {
+        id?: Json,
         messages: Vec<Message>,
+        trigger?: Json,
+        message_id = "messageId"?: Json,
         model?: String,
     }
 }
