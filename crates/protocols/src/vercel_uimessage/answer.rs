@@ -31,7 +31,7 @@ pub(super) enum Ending {
     /// Somebody stopped it.
     Aborted(Option<String>),
     /// It failed.
-    Failed(UnifiedError),
+    Failed(Box<UnifiedError>),
 }
 
 /// State of one answer.
@@ -248,7 +248,7 @@ impl Answer {
                 } else {
                     UnifiedFinishReason::Failed
                 };
-                self.out.fail(error, UnifiedResponseStatus::finished(reason, None), ids);
+                self.out.fail(*error, UnifiedResponseStatus::finished(reason, None), ids);
             }
         }
     }

@@ -326,15 +326,14 @@ impl Building {
             .slots
             .iter_mut()
             .find(|slot| chunk.id.is_some() && slot.part.kind == chunk.kind && slot.part.id == chunk.id);
-        match known {
-            Some(slot) => slot.part.data = chunk.data,
-            None => {
-                let mut part = wire::Part::of(&chunk.kind);
-                part.id = chunk.id;
-                part.data = chunk.data;
-                part.extra = chunk.extra;
-                self.push(part);
-            }
+        if let Some(slot) = known {
+            slot.part.data = chunk.data;
+        } else {
+            let mut part = wire::Part::of(&chunk.kind);
+            part.id = chunk.id;
+            part.data = chunk.data;
+            part.extra = chunk.extra;
+            self.push(part);
         }
         Ok(())
     }

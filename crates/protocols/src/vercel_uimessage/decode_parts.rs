@@ -37,6 +37,8 @@ pub(super) struct PartDecoder {
     /// The step has begun and has no item yet.
     step_is_empty: bool,
     sources: Count,
+    /// Index of the first item of the message.
+    first: usize,
 }
 
 impl PartDecoder {
@@ -59,12 +61,14 @@ impl PartDecoder {
             steps: 0,
             step_is_empty: false,
             sources: 0,
+            first: 0,
         }
     }
 
     /// A message of a request.
     pub(super) fn message(&mut self, path: &str, message: wire::Message, role: Role, placement: Option<Placement>) {
         let first = self.items.len();
+        self.first = first;
         self.open = None;
         for (number, part) in message.parts.into_iter().flatten().enumerate() {
             let path = format!("{path}/parts/{number}");
@@ -221,13 +225,10 @@ impl PartDecoder {
 
     /// Adds a part to the open message item; begins one when there is none of this role.
     fn content(&mut self, role: Role, placement: Option<Placement>, make: impl FnOnce(&mut Self, &UnifiedId) -> UnifiedContentPart) {
-        let index = match self.open {
-            Some(index) => index,
-            None => {
-                self.push(role, Visibility::Model, message_body(placement), ItemStatus::Completed);
-                self.items.len() - 1
-            }
-        };
+        let index = self.open.unwrap_or_else(|| {
+            self.push(role, Visibility::Model, message_body(placement), ItemStatus::Completed);
+            self.items.len() - 1
+        });
         let Some(item) = self.items.get(index) else { return };
         let part_id = item.id.part(item.parts().len() as Count);
         let part = make(self, &part_id);
@@ -459,6 +460,10 @@ impl PartDecoder {
 
     /// What the user said in the middle of the assistant's message (major 7).
     fn steering(&mut self, path: &str, part: wire::Part) {
+        if self.items.len() == self.first {
+            // What belongs to the message around it needs an item of the assistant.
+            self.push(Role::Assistant, Visibility::Client, message_body(None), ItemStatus::Completed);
+        }
         let first = self.items.len();
         self.open = None;
         let step = self.step.take();

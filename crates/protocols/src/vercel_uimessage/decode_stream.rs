@@ -14,13 +14,16 @@ use throughline_format::{ErrorCategory, UnifiedError};
 /// Most bytes of chunks that wait for the end of their step.
 pub(super) const MAX_STEP_BYTES: usize = MAX_EVENT_BYTES;
 
+/// The finish chunk came, with this reason.
+struct Finish(Option<String>);
+
 /// Decoder of one stream.
 pub(super) struct UiStreamDecoder {
     parser: SseParser,
     answer: Answer,
     building: Building,
     waiting: usize,
-    finish: Option<Option<String>>,
+    finish: Option<Finish>,
     error: Option<UnifiedError>,
 }
 
@@ -95,7 +98,7 @@ impl UiStreamDecoder {
             }
             "finish" => {
                 self.metadata(chunk.message_metadata);
-                self.finish = Some(chunk.finish_reason);
+                self.finish = Some(Finish(chunk.finish_reason));
                 self.left_out(chunk.extra);
             }
             "abort" => {
@@ -141,14 +144,14 @@ impl UiStreamDecoder {
     fn end(&mut self) {
         self.flush();
         let ending = match (self.error.take(), self.finish.take()) {
-            (Some(error), _) => Ending::Failed(error),
-            (None, Some(reason)) if reason.as_deref() == Some("error") => Ending::Failed(errors::of_text("")),
-            (None, Some(reason)) => Ending::Finished(reason),
-            (None, None) => Ending::Failed(UnifiedError::new(
+            (Some(error), _) => Ending::Failed(Box::new(error)),
+            (None, Some(Finish(reason))) if reason.as_deref() == Some("error") => Ending::Failed(Box::new(errors::of_text(""))),
+            (None, Some(Finish(reason))) => Ending::Finished(reason),
+            (None, None) => Ending::Failed(Box::new(UnifiedError::new(
                 ErrorCategory::Interrupted,
                 "stream",
                 "the stream ended before the answer did",
-            )),
+            ))),
         };
         self.answer.end(Some(ending));
     }
@@ -157,7 +160,7 @@ impl UiStreamDecoder {
     fn broken(&mut self, error: UnifiedError) {
         if !self.answer.has_ended() {
             self.flush();
-            self.answer.end(Some(Ending::Failed(error)));
+            self.answer.end(Some(Ending::Failed(Box::new(error))));
         }
     }
 }

@@ -33,8 +33,11 @@ impl PartDecoder {
         let (tool_type, raw_arguments, input) = arguments(&mut part, &state, &mut form);
         let approval = part.approval.take();
         let decision = approval.as_ref().and_then(|a| a.approved);
-        let lifecycle = lifecycle(&state, decision);
         let ending = ending(&state, &mut part);
+        let mut lifecycle = lifecycle(&state, decision);
+        if ending.as_ref().is_some_and(|ending| ending.is_preliminary) {
+            lifecycle.0 = UnifiedToolLifecycle::Executing;
+        }
         if lifecycle.1 == state {
             let reason = format!("the record says {}", lifecycle.0);
             self.keeper.loss.renamed(format!("{path}/state"), reason);

@@ -359,12 +359,10 @@ pub(super) fn approval_object(request: &ApprovalRequestItem, answer: Option<&App
     let mut object = Object::default().with("id", &request.approval_id);
     let reason = request.reasons.iter().flatten().find_map(|reason| reason.message.as_ref());
     object = object.with_some("requestReason", reason);
-    if state != "approval-requested" {
-        if let Some(answer) = answer {
-            object = object
-                .with("approved", &(answer.decision == ApprovalDecision::Approved))
-                .with_some("reason", answer.reason.as_ref());
-        }
+    if let Some(answer) = answer.filter(|_| state != "approval-requested") {
+        object = object
+            .with("approved", &(answer.decision == ApprovalDecision::Approved))
+            .with_some("reason", answer.reason.as_ref());
     }
     object
 }

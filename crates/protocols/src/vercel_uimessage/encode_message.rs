@@ -29,8 +29,8 @@ pub(super) struct Messages<'a, 'c> {
     merged: BTreeSet<usize>,
     /// The ID that a call has on the wire, where it is not its own.
     call_ids: BTreeMap<usize, String>,
-    /// Index of the item that a message begins with, in the order of the history.
-    pub messages: Vec<Object>,
+    /// The messages so far.
+    pub written: Vec<Object>,
 }
 
 /// Steps of one message.
@@ -55,7 +55,7 @@ impl<'a, 'c> Messages<'a, 'c> {
             answers: BTreeMap::new(),
             merged: BTreeSet::new(),
             call_ids: BTreeMap::new(),
-            messages: Vec::new(),
+            written: Vec::new(),
         };
         messages.plan();
         messages
@@ -246,18 +246,18 @@ impl<'a, 'c> Messages<'a, 'c> {
             .with("role", role)
             .with("parts", &parts);
         Kept::of_message(self.out.context.private.as_ref(), item).apply(&mut message);
-        self.messages.push(message);
+        self.written.push(message);
     }
 
     /// One message of the assistant.
     fn assistant(&mut self, group: &[usize]) {
         let Some(first) = group.first().copied() else { return };
-        let before = self.messages.len();
+        let before = self.written.len();
         let parts = self.assistant_parts(group);
         let is_own = self.own_message(first).is_some();
         if parts.is_empty() && !is_own {
             // Markers and what was reported already are no message.
-            debug_assert_eq!(before, self.messages.len());
+            debug_assert_eq!(before, self.written.len());
             return;
         }
         self.finish(first, "assistant", parts);
@@ -294,14 +294,14 @@ impl<'a, 'c> Messages<'a, 'c> {
             }
             let parts = self.item(index);
             if !parts.is_empty() || is_empty_own(item) {
-                self.step(&mut steps, item);
+                Self::step(&mut steps, item);
                 steps.parts.extend(parts);
             }
         }
         steps.parts
     }
 
-    fn step(&self, steps: &mut Steps, item: &UnifiedItem) {
+    fn step(steps: &mut Steps, item: &UnifiedItem) {
         let begin = || Object::of_type("step-start").to_json();
         if is_own(item.provenance.profile.as_ref()) {
             let id = item.provenance.response_id.clone();

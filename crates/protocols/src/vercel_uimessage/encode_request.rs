@@ -19,14 +19,14 @@ pub(super) fn encode(request: &UnifiedRequestV2, context: &EncodeContext) -> Enc
     settings(request, &mut out);
     let mut messages = Messages::new(out, &request.conversation.items, "/conversation/items");
     messages.history();
-    if messages.messages.is_empty() {
+    if messages.written.is_empty() {
         messages.out.loss.warning(
             Feature::ConversationMessageEmpty,
             "/conversation/items",
             "nothing of the history can be said; an empty message stands in",
         );
         let empty = Object::of_type("text").with("text", "");
-        messages.messages.push(
+        messages.written.push(
             Object::default()
                 .with("id", request.request_id.as_str())
                 .with("role", "user")
@@ -36,7 +36,7 @@ pub(super) fn encode(request: &UnifiedRequestV2, context: &EncodeContext) -> Enc
     let chat = request.conversation.conversation_id.as_ref().unwrap_or(&request.request_id);
     let mut body = Object::default()
         .with("id", chat.as_str())
-        .with("messages", &messages.messages)
+        .with("messages", &messages.written)
         .with("trigger", "submit-message");
     let model = context.target_model.as_ref().unwrap_or(&request.model.requested);
     if model == crate::UNSPECIFIED_MODEL {
@@ -48,7 +48,7 @@ pub(super) fn encode(request: &UnifiedRequestV2, context: &EncodeContext) -> Enc
     let form = Form::of_root(context.private.as_ref());
     if form.absent.iter().any(|mark| mark == ALONE) {
         return Encoded {
-            body: kept::json(&messages.messages).as_str().to_owned(),
+            body: kept::json(&messages.written).as_str().to_owned(),
             loss: messages.out.loss.finish(),
         };
     }

@@ -88,10 +88,10 @@ fn metadata(result: &UnifiedResultV2, context: &EncodeContext, out: &mut Out<'_>
         .root_payload(METADATA)
         .and_then(|bytes| String::from_utf8(bytes.to_vec()).ok())
         .and_then(|text| Json::from_text(text).ok());
-    if let Some(own) = own {
-        if usage::decode(&own) == result.usage {
-            return Some(own);
-        }
+    if let Some(own) = own
+        && usage::decode(&own) == result.usage
+    {
+        return Some(own);
     }
     let (value, lost) = usage::encode(result.usage.as_ref()?, major.number());
     for member in lost {

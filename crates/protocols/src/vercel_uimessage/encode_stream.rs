@@ -33,6 +33,9 @@ struct Open {
     own: bool,
 }
 
+/// The operation was cancelled, for this reason.
+struct Cancelled(Option<String>);
+
 /// Encoder of one stream.
 pub(super) struct UiStreamEncoder {
     context: EncodeContext,
@@ -58,7 +61,7 @@ struct State {
     items: BTreeMap<UnifiedId, (usize, UnifiedItem)>,
     usage: Option<UnifiedUsage>,
     error: Option<UnifiedError>,
-    cancelled: Option<Option<String>>,
+    cancelled: Option<Cancelled>,
     has_ended: bool,
 }
 
@@ -461,7 +464,7 @@ impl UiStreamEncoder {
         self.send_all(chunks);
         self.end_step();
         let major = self.major();
-        if let Some(reason) = self.state.cancelled.take() {
+        if let Some(Cancelled(reason)) = self.state.cancelled.take() {
             let reason = reason.filter(|_| major >= Major::Six);
             self.send(&Object::of_type("abort").with_some("reason", reason.as_ref()));
         } else {
@@ -648,7 +651,7 @@ impl StreamEncoder for UiStreamEncoder {
             }
             EventBody::UsageUpdate(update) => self.state.usage = Some(update.usage.clone()),
             EventBody::OperationFailed(failed) => self.state.error = Some(failed.error.clone()),
-            EventBody::OperationCancelled(cancelled) => self.state.cancelled = Some(cancelled.reason.clone()),
+            EventBody::OperationCancelled(cancelled) => self.state.cancelled = Some(Cancelled(cancelled.reason.clone())),
             EventBody::OperationExpired(_) => {
                 self.state.error = Some(UnifiedError::new(
                     ErrorCategory::Timeout,

@@ -235,41 +235,38 @@ impl Calls {
         }
         let known = request.call_id.as_ref().and_then(|id| self.by_call.get(id)).cloned();
         let mut chunks = Vec::new();
-        let call_id = match known.as_ref().and_then(|id| self.told.get_mut(id)) {
-            Some(told) => {
-                chunks.extend(available(out, told, path));
-                told.called.call_id.clone()
-            }
-            None => {
-                // A call of its own asks: the client refuses a question about a call that it does not know.
-                out.loss
-                    .info(Feature::ToolApproval, path, "a call of the same name asks for the approval");
-                let raw = request.raw_arguments.clone().unwrap_or_default();
-                let call_id = request.call_id.clone().unwrap_or_else(|| request.approval_id.clone());
-                let called = Called {
-                    call_id: call_id.clone(),
-                    name: request.name.clone().unwrap_or_else(|| request.subject.as_str().to_owned()),
-                    is_hosted: true,
-                    is_dynamic: true,
-                    is_text: false,
-                    input: Json::from_text(raw.clone()).ok(),
-                    raw,
-                    lifecycle: UnifiedToolLifecycle::ArgumentsReady,
-                };
-                let mut told = Told {
-                    called,
-                    item: item.clone(),
-                    dynamic: true,
-                    sent: String::new(),
-                    is_available: false,
-                    is_settled: false,
-                    linkage: None,
-                };
-                chunks.extend(available(out, &mut told, path));
-                self.by_call.insert(call_id.clone(), item.id.clone());
-                self.told.insert(item.id.clone(), told);
-                call_id
-            }
+        let call_id = if let Some(told) = known.as_ref().and_then(|id| self.told.get_mut(id)) {
+            chunks.extend(available(out, told, path));
+            told.called.call_id.clone()
+        } else {
+            // A call of its own asks: the client refuses a question about a call that it does not know.
+            out.loss
+                .info(Feature::ToolApproval, path, "a call of the same name asks for the approval");
+            let raw = request.raw_arguments.clone().unwrap_or_default();
+            let call_id = request.call_id.clone().unwrap_or_else(|| request.approval_id.clone());
+            let called = Called {
+                call_id: call_id.clone(),
+                name: request.name.clone().unwrap_or_else(|| request.subject.as_str().to_owned()),
+                is_hosted: true,
+                is_dynamic: true,
+                is_text: false,
+                input: Json::from_text(raw.clone()).ok(),
+                raw,
+                lifecycle: UnifiedToolLifecycle::ArgumentsReady,
+            };
+            let mut told = Told {
+                called,
+                item: item.clone(),
+                dynamic: true,
+                sent: String::new(),
+                is_available: false,
+                is_settled: false,
+                linkage: None,
+            };
+            chunks.extend(available(out, &mut told, path));
+            self.by_call.insert(call_id.clone(), item.id.clone());
+            self.told.insert(item.id.clone(), told);
+            call_id
         };
         let about = known.unwrap_or_else(|| item.id.clone());
         self.questions.insert(request.approval_id.clone(), about);
