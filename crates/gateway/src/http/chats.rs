@@ -6,7 +6,7 @@
 use super::App;
 use super::failure::{Failure, event_stream};
 use super::gate::Scope;
-use super::inbound::{self, ProtocolFraming, Shape};
+use super::inbound::{self, Began, ProtocolFraming, Shape};
 use super::relay;
 use axum::Extension;
 use axum::body::Body;
@@ -124,7 +124,7 @@ pub(super) async fn turn(
             };
             app.chats.begin(principal, id, running);
         };
-        Box::new(remember) as Box<dyn FnOnce(&UnifiedId) + Send>
+        Box::new(remember) as Began
     });
     let shape = Shape {
         dialect,

@@ -19,6 +19,9 @@ const OPERATION: HeaderName = HeaderName::from_static("throughline-operation");
 const CURSOR: HeaderName = HeaderName::from_static("throughline-cursor");
 const LOSS: HeaderName = HeaderName::from_static("throughline-loss");
 
+/// Learns of an operation.
+pub(super) type Began = Box<dyn FnOnce(&UnifiedId) + Send>;
+
 /// What a protocol adds to a turn beside its codec.
 #[derive(Default)]
 pub(super) struct Shape {
@@ -29,7 +32,7 @@ pub(super) struct Shape {
     /// Headers that its readers want on a stream.
     pub(super) stream_headers: &'static [(&'static str, &'static str)],
     /// Learns of the operation before anything of it is sent.
-    pub(super) began: Option<Box<dyn FnOnce(&UnifiedId) + Send>>,
+    pub(super) began: Option<Began>,
 }
 
 impl Shape {
