@@ -17,7 +17,7 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Decodes a payload to Unified v2 and, with --to, projects it to another protocol.
-    Convert(ConvertArguments),
+    Convert(Box<ConvertArguments>),
     /// Folds a stream to its result and prints the fingerprints.
     Fold(FoldArguments),
     /// Prints the SHA-256 of a record's canonical form.
