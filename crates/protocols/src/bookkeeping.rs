@@ -64,6 +64,8 @@ pub fn remarks<T: Serialize>(record: &T) -> Vec<UnifiedLossEntry> {
                     let is_source_of_request = path.is_empty() && name == "source";
                     if is_source_of_request || MEMBERS.contains(&name.as_str()) {
                         found.push(remark(at, "stays in the record; the wire has no place for it"));
+                    } else if path.is_empty() && name == "state" && member.get("invalidated").is_some() {
+                        found.push(remark(at, "checkpoints and handles of a result stay with their provider"));
                     } else if name == "finishReason" && member == UnifiedFinishReason::Unknown.as_str() {
                         found.push(remark(at, "the source does not say how the answer ended"));
                     } else if !OPAQUE.contains(&name.as_str()) {

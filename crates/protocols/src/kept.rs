@@ -74,6 +74,11 @@ impl Object {
         self.0.iter().find(|(known, _)| known == key).map(|(_, value)| value)
     }
 
+    /// The first member.
+    pub(crate) fn first(&self) -> Option<(&str, &Json)> {
+        self.0.first().map(|(key, value)| (key.as_str(), value))
+    }
+
     /// Takes a member away.
     pub(crate) fn remove(&mut self, key: &str) {
         self.0.retain(|(known, _)| known != key);

@@ -27,6 +27,7 @@ pub mod call_id;
 pub mod capability;
 pub mod codec;
 pub mod context;
+pub mod cursor_sdk;
 mod drafts;
 pub mod feature;
 #[allow(unreachable_pub)] // `wire!` writes `pub`

@@ -118,6 +118,18 @@ impl LossCollector {
 
     /// Reports every intent of the request that the target cannot say as it is. Encoders write only what is left.
     pub fn report_intents(&mut self, request: &UnifiedRequestV2, capabilities: &Capabilities) {
+        if capabilities.support(Feature::ConversationPortability) != Support::Lossless {
+            let conversation = &request.conversation;
+            for (path, there) in [
+                ("/conversation/continuations", conversation.continuations.is_some()),
+                ("/conversation/missing", conversation.missing.is_some()),
+            ] {
+                if there {
+                    let reason = "the target goes on from no state that another provider holds";
+                    self.warning(Feature::ConversationPortability, path, reason);
+                }
+            }
+        }
         for (feature, path, requirement) in intents(request) {
             match capabilities.support(feature) {
                 Support::Lossless => {}

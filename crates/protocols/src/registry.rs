@@ -11,6 +11,7 @@ pub fn codec_of(family: &ProtocolFamily) -> Option<Arc<dyn Codec>> {
         ProtocolFamily::AnthropicMessages => Some(Arc::new(crate::anthropic_messages::AnthropicMessages)),
         ProtocolFamily::OpenAiChat => Some(Arc::new(crate::openai_chat::OpenAiChat)),
         ProtocolFamily::OpenAiResponses => Some(Arc::new(crate::openai_responses::OpenAiResponses)),
+        ProtocolFamily::CursorSdk => Some(Arc::new(crate::cursor_sdk::CursorSdk)),
         ProtocolFamily::VercelUiMessage => Some(Arc::new(crate::vercel_uimessage::VercelUiMessage)),
         _ => None,
     }
@@ -22,6 +23,7 @@ pub fn families() -> &'static [ProtocolFamily] {
         ProtocolFamily::AnthropicMessages,
         ProtocolFamily::OpenAiChat,
         ProtocolFamily::OpenAiResponses,
+        ProtocolFamily::CursorSdk,
         ProtocolFamily::VercelUiMessage,
     ]
 }

@@ -26,6 +26,7 @@ const fn pointers_of(family: &ProtocolFamily) -> &'static [RequirementPointer] {
         ProtocolFamily::AnthropicMessages => crate::anthropic_messages::requirements::POINTERS,
         ProtocolFamily::OpenAiChat => crate::openai_chat::requirements::POINTERS,
         ProtocolFamily::OpenAiResponses => crate::openai_responses::requirements::POINTERS,
+        ProtocolFamily::CursorSdk => crate::cursor_sdk::requirements::POINTERS,
         ProtocolFamily::VercelUiMessage => crate::vercel_uimessage::requirements::POINTERS,
         _ => &[],
     }

@@ -107,16 +107,6 @@ fn settings(request: &UnifiedRequestV2, out: &mut Out<'_>) {
             request.model.model_provider.is_some(),
         ),
         (
-            "/conversation/continuations",
-            Feature::ConversationPortability,
-            request.conversation.continuations.is_some(),
-        ),
-        (
-            "/conversation/missing",
-            Feature::ConversationPortability,
-            request.conversation.missing.is_some(),
-        ),
-        (
             "/state/resources",
             Feature::StateResources,
             request.state.as_ref().is_some_and(|state| state.resources.is_some()),
