@@ -5,7 +5,6 @@ use super::run::Run;
 use super::wire;
 use crate::codec::Decoded;
 use crate::context::DecodeContext;
-use crate::kept::json;
 use throughline_format::UnifiedError;
 
 /// Reads a result.
@@ -34,18 +33,15 @@ pub(super) fn decode(body: &[u8], context: &DecodeContext) -> Result<Decoded, Un
     }
     let mut forms = vec![format!("status:{}", result.status)];
     let is_word = result.model.as_ref().is_some_and(|model| model.decode::<String>().is_ok());
-    if is_word || result.model.is_none() {
-        let form = if is_word { "model-word" } else { "no-model" };
-        let id = context.operation_id.resource(15);
-        run.keeper.keep(
-            FORM,
-            super::private::other(),
-            None,
-            id,
-            json(&[form]).as_str().as_bytes(),
-            Vec::new(),
-        );
+    if is_word {
+        forms.push("model-word".to_owned());
+    } else if result.model.is_none() {
+        forms.push("no-model".to_owned());
     }
+    let id = context.operation_id.resource(15);
+    let payload = serde_json::to_vec(&forms).unwrap_or_default();
+    run.keeper
+        .keep(FORM, super::private::other(), None, id, &payload, vec!["/status".to_owned()]);
     let message = result.error.as_ref().and_then(super::run::as_message);
     if let Some(raw) = result.error {
         run.keep("/error", raw);

@@ -15,7 +15,8 @@ use crate::projection::LossCollector;
 use throughline_format::intent::UnifiedRequirement;
 use throughline_format::item::{Role, newest_instructions};
 use throughline_format::loss::LossSeverity;
-use throughline_format::media::{InlineEncoding, UnifiedDataSource};
+use throughline_format::media::{InlineEncoding, UnifiedDataSource, UnifiedMediaMetadata};
+use throughline_format::part::MediaPart;
 use throughline_format::{Json, PartBody, UnifiedContentPart, UnifiedItem, UnifiedItemBody, UnifiedRequestV2, UnifiedToolType};
 
 /// Images of a prompt.
@@ -292,12 +293,18 @@ impl Encoder<'_> {
                     self.loss.info(Feature::PartJson, path, "as text");
                     texts.push(data.value.as_str().to_owned());
                 }
-                PartBody::Image(media) if is_last && self.images.len() < MAX_IMAGES => match image(media) {
-                    Some(image) => self.images.push(image),
-                    None => self
-                        .loss
-                        .warning(Feature::PartImage, path, "the data is held by a provider or by the artifact store"),
-                },
+                PartBody::Image(media) if is_last && self.images.len() < MAX_IMAGES => {
+                    if !is_whole_image(media) {
+                        let reason = "a prompt says media type and size of an image";
+                        self.loss.info(Feature::PartImageDetail, format!("{path}/media"), reason);
+                    }
+                    match image(media) {
+                        Some(image) => self.images.push(image),
+                        None => self
+                            .loss
+                            .warning(Feature::PartImage, path, "the data is held by a provider or by the artifact store"),
+                    }
+                }
                 PartBody::Image(_) => {
                     let reason = "a prompt has the five first images of the last message";
                     self.loss.warning(Feature::PartImage, path, reason);
@@ -322,8 +329,21 @@ impl Encoder<'_> {
     }
 }
 
+/// Whether a prompt says everything that is known of an image.
+fn is_whole_image(part: &MediaPart) -> bool {
+    part.media.as_ref().is_none_or(|media| {
+        let said = UnifiedMediaMetadata {
+            media_type: media.media_type.clone(),
+            width: media.width,
+            height: media.height,
+            ..UnifiedMediaMetadata::default()
+        };
+        *media == said
+    })
+}
+
 /// An image of a prompt.
-fn image(media: &throughline_format::part::MediaPart) -> Option<Object> {
+fn image(media: &MediaPart) -> Option<Object> {
     let about = media.media.as_ref();
     let object = match &media.source {
         UnifiedDataSource::Inline(inline) => {

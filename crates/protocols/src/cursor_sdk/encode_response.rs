@@ -72,17 +72,17 @@ pub(super) fn encode(result: &UnifiedResultV2, context: &EncodeContext) -> Encod
     if state.is_some() {
         loss.renamed("/state", format!("the handles are the provider's ({RUN})"));
     }
-    let word = result.status.original_reason.clone().filter(|_| own);
     let forms: Vec<String> = context
         .private
         .root_payload(FORM)
         .and_then(|bytes| serde_json::from_slice(&bytes).ok())
         .unwrap_or_default();
     let has = |form: &str| forms.iter().any(|known| known == form);
+    let word = forms.iter().find_map(|form| form.strip_prefix("status:"));
     let mut body = Object::default()
         .with("id", &id)
         .with_some("requestId", result.provenance.provider_request_id.as_ref())
-        .with("status", word.as_deref().unwrap_or_else(|| status_word(result.status.state)))
+        .with("status", word.unwrap_or_else(|| status_word(result.status.state)))
         .with("result", &text);
     let model = context.target_model.as_ref().unwrap_or(&result.model.model);
     if has("model-word") {

@@ -17,6 +17,7 @@
 //! Reference: <https://cursor.com/docs/background-agent/api/overview>.
 
 mod capabilities;
+pub mod cloud;
 mod decode_request;
 mod decode_response;
 mod decode_stream;

@@ -708,14 +708,13 @@ impl Run {
                 self.out.push(EventBody::OperationExpired(OperationChanged::default()));
                 self.completed(UnifiedFinishReason::Incomplete, ids);
             }
-            (Some(Ended::Finished(word)), None) => {
+            (Some(Ended::Finished(_)), None) => {
                 let reason = if waits {
                     UnifiedFinishReason::RequiresAction
                 } else {
                     UnifiedFinishReason::Stop
                 };
                 // `finished` says that it ended, and nothing more.
-                let _ = word;
                 self.out.complete(UnifiedResponseStatus::finished(reason, None), ids);
             }
             (Some(Ended::Failed(..)) | None, None) => {}
