@@ -7,6 +7,7 @@ use super::{errors, wire};
 use crate::kept::{self, Object};
 use crate::sse::SseEvent;
 use std::collections::{BTreeSet, VecDeque};
+use std::fmt::Write as _;
 use throughline_format::{ErrorCategory, Json, UnifiedError};
 
 /// Frames that are remembered for telling a repetition; a reader goes on at most so far before what it took last.
@@ -133,6 +134,8 @@ pub struct Follower {
     cursor: Option<String>,
     seen: BTreeSet<(String, String)>,
     order: VecDeque<(String, String)>,
+    /// The ID of a plain event whose twin may still come.
+    pending: Option<String>,
     is_done: bool,
 }
 
@@ -150,12 +153,13 @@ impl Follower {
     /// The provider no longer knows where to go on: everything comes again, and what was taken is still known.
     pub fn restart(&mut self) {
         self.cursor = None;
+        self.pending = None;
     }
 
     /// Takes an event; gives its frame when it is new.
     ///
-    /// A plain event and its rich twin share an ID, so only the twin and events without one move the cursor: whoever went on
-    /// after the plain one would miss the other.
+    /// A plain event and its rich twin share an ID, so the twin moves the cursor, or the next ID does: whoever went on after
+    /// the plain one would miss the other.
     pub fn take(&mut self, event: &SseEvent) -> Option<String> {
         let name = event.event.as_deref().unwrap_or_default();
         if name == "done" {
@@ -163,6 +167,15 @@ impl Follower {
             return None;
         }
         if let Some(id) = &event.id {
+            if let Some(before) = self.pending.take_if(|before| before != id) {
+                self.cursor = Some(before);
+            }
+            if matches!(name, "assistant" | "thinking" | "tool_call") {
+                self.pending = Some(id.clone());
+            } else {
+                self.pending = None;
+                self.cursor = Some(id.clone());
+            }
             let key = (id.clone(), name.to_owned());
             if self.seen.contains(&key) {
                 return None;
@@ -173,9 +186,6 @@ impl Follower {
                 && let Some(oldest) = self.order.pop_front()
             {
                 self.seen.remove(&oldest);
-            }
-            if !matches!(name, "assistant" | "thinking" | "tool_call") {
-                self.cursor = Some(id.clone());
             }
         }
         if name == "heartbeat" {
@@ -223,7 +233,7 @@ fn escape(id: &str) -> String {
         if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_') {
             text.push(char::from(byte));
         } else {
-            text.push_str(&format!("%{byte:02X}"));
+            let _ = write!(text, "%{byte:02X}");
         }
     }
     text

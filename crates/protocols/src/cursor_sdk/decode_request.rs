@@ -125,8 +125,8 @@ fn prompt(
         .at(at)
     };
     let (prompt, base) = match (message, prompt) {
-        (Some(message), _) => match message.decode::<String>() {
-            Ok(text) => {
+        (Some(message), _) => {
+            if let Ok(text) = message.decode::<String>() {
                 forms.push(spelled::MESSAGE.to_owned());
                 let prompt = wire::Prompt {
                     text: Some(text),
@@ -134,8 +134,7 @@ fn prompt(
                     extra: crate::wire::Extra::default(),
                 };
                 (prompt, "/message")
-            }
-            Err(_) => {
+            } else {
                 forms.push(spelled::MESSAGE_OBJECT.to_owned());
                 let prompt: wire::Prompt = message.decode().map_err(|_| {
                     UnifiedError::new(
@@ -147,7 +146,7 @@ fn prompt(
                 })?;
                 (prompt, "/message")
             }
-        },
+        }
         (None, Some(prompt)) => {
             forms.push(spelled::PROMPT.to_owned());
             (prompt, "/prompt")
@@ -167,20 +166,17 @@ fn model(raw: Option<&Json>, rest: &mut Vec<(String, Json)>, forms: &mut Vec<Str
         forms.push(spelled::MODEL_WORD.to_owned());
         return Some(word);
     }
-    match raw.decode::<wire::Model>() {
-        Ok(model) => {
-            rest.extend(
-                model
-                    .extra
-                    .into_unmapped()
-                    .map(|(pointer, value)| (format!("/model{pointer}"), value)),
-            );
-            Some(model.id)
-        }
-        Err(_) => {
-            rest.push(("/model".to_owned(), raw.clone()));
-            None
-        }
+    if let Ok(model) = raw.decode::<wire::Model>() {
+        rest.extend(
+            model
+                .extra
+                .into_unmapped()
+                .map(|(pointer, value)| (format!("/model{pointer}"), value)),
+        );
+        Some(model.id)
+    } else {
+        rest.push(("/model".to_owned(), raw.clone()));
+        None
     }
 }
 

@@ -12,6 +12,7 @@ use crate::context::EncodeContext;
 use crate::feature::Feature;
 use crate::kept::{self, Object};
 use crate::projection::LossCollector;
+use std::fmt::Write as _;
 use throughline_format::intent::UnifiedRequirement;
 use throughline_format::item::{Role, newest_instructions};
 use throughline_format::loss::LossSeverity;
@@ -208,7 +209,7 @@ impl Encoder<'_> {
                 if !text.is_empty() {
                     text.push_str("\n\n");
                 }
-                text.push_str(&format!("[{head}]\n{entry}"));
+                let _ = write!(text, "[{head}]\n{entry}");
             }
             if !is_last {
                 let path = format!("/conversation/items/{index}");

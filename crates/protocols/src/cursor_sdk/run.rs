@@ -600,6 +600,13 @@ impl Run {
             self.text(text, false);
             return;
         }
+        // The end of a message that nobody could follow any more.
+        if let Some(rest) = text.strip_prefix(self.said.as_str())
+            && self.open.as_ref().is_some_and(|open| !open.is_thinking)
+        {
+            self.text(rest, false);
+            return;
+        }
         if self.said != text {
             self.warn("response.other-text", "the result repeats another text than was said");
             self.keep("/result", json(text));
