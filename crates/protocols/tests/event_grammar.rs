@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use support::{Everything, fold_response, fold_stream, result_of};
 use throughline_format::{ErrorCategory, EventBody, UnifiedEventV2, UnifiedFinishReason, UnifiedItemBody, UnifiedToolLifecycle};
 use throughline_protocols::anthropic_messages::AnthropicMessages;
+use throughline_protocols::cursor_sdk::CursorSdk;
 use throughline_protocols::offline::OfflineFold;
 use throughline_protocols::openai_chat::OpenAiChat;
 use throughline_protocols::openai_responses::OpenAiResponses;
@@ -16,8 +17,7 @@ use throughline_protocols::sse::MAX_EVENT_BYTES;
 use throughline_protocols::vercel_uimessage::VercelUiMessage;
 use throughline_protocols::{Capabilities, Codec, DecodeContext, EncodeContext};
 
-const CODECS: [&dyn Codec; 3] = [&OpenAiChat, &AnthropicMessages, &OpenAiResponses];
-const CODECS: [&dyn Codec; 3] = [&OpenAiChat, &AnthropicMessages, &VercelUiMessage];
+const CODECS: [&dyn Codec; 5] = [&OpenAiChat, &AnthropicMessages, &OpenAiResponses, &CursorSdk, &VercelUiMessage];
 
 /// One event: its name and its data.
 type Wire = (Option<&'static str>, String);
@@ -341,6 +341,30 @@ fn messages_events() -> Vec<Value> {
     events
 }
 
+fn cursor_events() -> Vec<Value> {
+    vec![
+        json!({"type": "system", "subtype": "init", "agent_id": "a", "run_id": "r", "model": {"id": "auto"}, "tools": ["shell"]}),
+        json!({"type": "status", "agent_id": "a", "run_id": "r", "status": "RUNNING"}),
+        json!({"type": "user", "message": {"role": "user", "content": [{"type": "text", "text": "go"}]}}),
+        json!({"type": "thinking", "text": "let me"}),
+        json!({"type": "thinking", "text": " see", "thinking_duration_ms": 5}),
+        json!({"type": "assistant", "message": {"role": "assistant", "content": [{"type": "text", "text": "I look"}, {"type": "tool_use", "id": "t", "name": "read", "input": {}}]}}),
+        json!({"type": "tool_call", "call_id": "c\nf", "name": "shell", "status": "running", "args": {"command": "ls"}}),
+        json!({"type": "tool_call", "call_id": "c\nf", "name": "shell", "status": "completed", "args": {"command": "ls"}, "result": {"status": "success", "value": {"exitCode": 0}}}),
+        json!({"schemaVersion": 1, "type": "sdk_message", "agentId": "a", "runId": "r", "message": {"type": "assistant", "message": {"role": "assistant", "content": [{"type": "text", "text": "done"}]}}}),
+        json!({"eventType": "checkpoint", "offset": 3, "payload": {"checkpointRef": "k"}}),
+        json!({"type": "usage", "usage": {"inputTokens": 1, "outputTokens": 2, "cacheReadTokens": 0, "cacheWriteTokens": 0}}),
+        json!({"type": "task", "status": "running", "text": "t"}),
+        json!({"type": "agent-usage", "runId": "r", "usage": {"totalUsage": {"totalTokens": 9}, "runs": []}}),
+        json!({"type": "result", "status": "finished", "text": "I lookdone"}),
+        json!({"type": "done"}),
+    ]
+}
+
+fn cursor_answer() -> Value {
+    json!({"id": "r", "agentId": "a", "status": "finished", "result": "done", "durationMs": 5, "model": {"id": "auto"}, "git": {"branches": [{"repoUrl": "u"}]}, "usage": {"inputTokens": 1, "outputTokens": 2}})
+}
+
 fn ui_events() -> Vec<Value> {
     vec![
         json!({"type": "start", "messageId": "m1", "messageMetadata": {"usage": {"inputTokens": 5}}}),
@@ -607,9 +631,15 @@ proptest! {
     }
 
     #[test]
+    fn every_run_folds(faults in prop::collection::vec(fault(), 0..6), cut in 0..20_000_usize, piece in 1..40_usize) {
+        streams_fold(&CursorSdk, cursor_events(), &faults, cut, piece);
+    }
+
+    #[test]
     fn every_answer_folds(faults in prop::collection::vec((any::<usize>(), prop::option::of(odd())), 0..5)) {
         answers_fold(&OpenAiChat, chat_answer(), &faults);
         answers_fold(&AnthropicMessages, messages_answer(), &faults);
         answers_fold(&VercelUiMessage, ui_answer(), &faults);
+        answers_fold(&CursorSdk, cursor_answer(), &faults);
     }
 }
