@@ -9,6 +9,7 @@ use crate::codec::{Decoded, StreamDecoder};
 use crate::context::DecodeContext;
 use crate::kept::json;
 use crate::sse::{SseEvent, SseParser, is_broken};
+use std::borrow::Cow;
 use throughline_format::{ErrorCategory, Json, UnifiedError};
 
 /// In which form the content of a stream comes.
@@ -23,6 +24,16 @@ pub(super) struct RunStreamDecoder {
     parser: SseParser,
     run: Run,
     form: Option<Form>,
+    frame: Frame,
+}
+
+/// How messages stand in the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Frame {
+    Unknown,
+    Events,
+    /// One message a line; in the middle of one or not.
+    Lines(bool),
 }
 
 impl RunStreamDecoder {
@@ -31,7 +42,33 @@ impl RunStreamDecoder {
             parser: SseParser::new(),
             run: Run::new(context),
             form: None,
+            frame: Frame::Unknown,
         }
+    }
+
+    /// The bytes as events: logs and the command line write plain lines.
+    fn framed<'a>(&mut self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+        if self.frame == Frame::Unknown
+            && let Some(first) = bytes.iter().find(|byte| !byte.is_ascii_whitespace())
+        {
+            self.frame = if *first == b'{' { Frame::Lines(false) } else { Frame::Events };
+        }
+        let Frame::Lines(mut is_inside) = self.frame else {
+            return Cow::Borrowed(bytes);
+        };
+        let mut events = Vec::with_capacity(bytes.len() + 64);
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            if !is_inside {
+                events.extend_from_slice(b"data: ");
+            }
+            events.extend_from_slice(piece);
+            is_inside = piece.last() != Some(&b'\n');
+            if !is_inside {
+                events.push(b'\n');
+            }
+        }
+        self.frame = Frame::Lines(is_inside);
+        Cow::Owned(events)
     }
 
     fn event(&mut self, event: &SseEvent) {
@@ -352,7 +389,8 @@ fn is_update(kind: &str) -> bool {
 
 impl StreamDecoder for RunStreamDecoder {
     fn push(&mut self, bytes: &[u8]) -> Decoded {
-        for event in self.parser.push(bytes) {
+        let framed = self.framed(bytes);
+        for event in self.parser.push(&framed) {
             match event {
                 Ok(event) => self.event(&event),
                 Err(error) => self.run.fail(error.into()),
@@ -363,6 +401,11 @@ impl StreamDecoder for RunStreamDecoder {
     }
 
     fn finish(&mut self) -> Decoded {
+        if self.frame == Frame::Lines(true) {
+            for event in self.parser.push(b"\n\n").into_iter().flatten() {
+                self.event(&event);
+            }
+        }
         if let Some(event) = self.parser.finish() {
             self.event(&event);
         }
