@@ -101,17 +101,16 @@ impl Upstream for CursorUpstream {
 
 impl Inner {
     async fn call(self: &Arc<Self>, call: UpstreamCall) -> Result<UpstreamReply, UnifiedError> {
-        let permit = match &self.slots {
-            None => None,
-            Some(slots) => match timeout(self.timeouts.first_byte, Arc::clone(slots).acquire_owned()).await {
-                Ok(Ok(permit)) => Some(permit),
-                _ => {
-                    let message = format!("too many requests to {} at once", self.host);
-                    let mut error = UnifiedError::new(ErrorCategory::Limit, "concurrency", message);
-                    error.retryable = true;
-                    return Err(error);
-                }
-            },
+        let permit = if let Some(slots) = &self.slots {
+            let Ok(Ok(permit)) = timeout(self.timeouts.first_byte, Arc::clone(slots).acquire_owned()).await else {
+                let message = format!("too many requests to {} at once", self.host);
+                let mut error = UnifiedError::new(ErrorCategory::Limit, "concurrency", message);
+                error.retryable = true;
+                return Err(error);
+            };
+            Some(permit)
+        } else {
+            None
         };
         let prompt = Prompt::of(&call.body)?;
         let mut attempt = 1;
@@ -267,10 +266,9 @@ impl Inner {
         let (mut chunks, mut parser, mut is_new) = (response.bytes_stream(), SseParser::new(), false);
         let mut redactor = self.credential.as_ref().and_then(Credential::redactable).map(Redactor::new);
         loop {
-            let chunk = match timeout(self.timeouts.idle, chunks.next()).await {
-                Ok(Some(Ok(chunk))) => chunk,
-                // However a connection ends: the next one goes on.
-                Ok(Some(Err(_)) | None) | Err(_) => return Ok(is_new),
+            // However a connection ends: the next one goes on.
+            let Ok(Some(Ok(chunk))) = timeout(self.timeouts.idle, chunks.next()).await else {
+                return Ok(is_new);
             };
             let chunk = redactor
                 .as_mut()

@@ -4,6 +4,7 @@
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
+    clippy::float_cmp,
     missing_docs,
     unreachable_pub
 )]
@@ -216,7 +217,7 @@ async fn stream(socket: &mut TcpStream, request: &str, state: &Arc<Mutex<State>>
         all.len()
     };
     for (id, name, data) in all.iter().skip(begin).take(count) {
-        text.push_str(&format!("id: {id}\nevent: {name}\ndata: {data}\n\n"));
+        text.extend(["id: ", id, "\nevent: ", name, "\ndata: ", data, "\n\n"]);
     }
     let is_whole = begin + count >= all.len();
     if is_whole && !behaviour.hangs {

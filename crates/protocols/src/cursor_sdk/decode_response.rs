@@ -38,6 +38,11 @@ pub(super) fn decode(body: &[u8], context: &DecodeContext) -> Result<Decoded, Un
     } else if result.model.is_none() {
         forms.push("no-model".to_owned());
     }
+    for (form, is_there) in [("no-result", result.result.is_some()), ("no-error", result.error.is_some())] {
+        if !is_there {
+            forms.push(form.to_owned());
+        }
+    }
     let id = context.operation_id.resource(15);
     let payload = serde_json::to_vec(&forms).unwrap_or_default();
     run.keeper

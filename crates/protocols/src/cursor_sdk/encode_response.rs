@@ -8,6 +8,7 @@ use crate::feature::Feature;
 use crate::kept::{self, Object};
 use crate::projection::LossCollector;
 use throughline_format::loss::LossSeverity;
+use throughline_format::resource::ResourceType;
 use throughline_format::status::ResponseState;
 use throughline_format::{PartBody, UnifiedItemBody, UnifiedResultV2};
 
@@ -60,15 +61,13 @@ pub(super) fn encode(result: &UnifiedResultV2, context: &EncodeContext) -> Encod
         }
     }
     let state = result.state.as_ref();
-    let run = state.and_then(|state| {
-        let mut runs = state
-            .resources
-            .iter()
-            .filter(|r| r.resource_type == throughline_format::resource::ResourceType::Run);
-        runs.find_map(|r| context.private.payload(&r.resource_id))
-    });
-    let run = run.and_then(|bytes| String::from_utf8(bytes.to_vec()).ok());
-    let id = run.unwrap_or_else(|| format!("run-{}", result.response_id));
+    let handle = |kind: ResourceType| {
+        let mut known = state?.resources.iter().filter(|r| r.resource_type == kind);
+        let bytes = known.find_map(|r| context.private.payload(&r.resource_id))?;
+        String::from_utf8(bytes.to_vec()).ok()
+    };
+    let agent = handle(ResourceType::Session);
+    let id = handle(ResourceType::Run).unwrap_or_else(|| format!("run-{}", result.response_id));
     if state.is_some() {
         loss.renamed("/state", format!("the handles are the provider's ({RUN})"));
     }
@@ -81,9 +80,10 @@ pub(super) fn encode(result: &UnifiedResultV2, context: &EncodeContext) -> Encod
     let word = forms.iter().find_map(|form| form.strip_prefix("status:"));
     let mut body = Object::default()
         .with("id", &id)
+        .with_some("agentId", agent.as_ref())
         .with_some("requestId", result.provenance.provider_request_id.as_ref())
         .with("status", word.unwrap_or_else(|| status_word(result.status.state)))
-        .with("result", &text);
+        .with_some("result", (!has("no-result") || !text.is_empty()).then_some(&text));
     let model = context.target_model.as_ref().unwrap_or(&result.model.model);
     if has("model-word") {
         body = body.with("model", model);
@@ -105,7 +105,7 @@ pub(super) fn encode(result: &UnifiedResultV2, context: &EncodeContext) -> Encod
             );
         }
     }
-    if let Some(error) = &result.error {
+    if let Some(error) = result.error.as_ref().filter(|_| !has("no-error")) {
         body = body.with(
             "error",
             &Object::default().with("code", &error.code).with("message", &error.message),
