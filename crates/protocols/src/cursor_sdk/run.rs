@@ -4,8 +4,10 @@
 //! at once, so it stands at `executing` until its result comes. A tool of the SDK's host that waits for it stays there: the
 //! run is parked.
 
-use super::private::{AGENT, CALL_ID, CHECKPOINT, Keeper, OFFSET, RUN};
-use super::{errors, profile, tools, usage, wire};
+mod ending;
+
+use super::private::{AGENT, CALL_ID, CHECKPOINT, Keeper, RUN};
+use super::{profile, tools, wire};
 use crate::codec::Decoded;
 use crate::context::DecodeContext;
 use crate::drafts::{ItemWriter, Pieces};
@@ -14,8 +16,8 @@ use crate::kept::{self, json};
 use crate::wire::Extra;
 use std::collections::{BTreeMap, BTreeSet};
 use throughline_format::event::{
-    CheckpointReady, EventBody, ItemCompleted, ItemDelta, ItemDeltaEvent, ItemStarted, LossUpdate, OperationChanged, PartCompleted,
-    PartStarted, ResponseMetadata, ResponseStarted, StreamCompleted, TextDelta, UsageUpdate, Warning,
+    CheckpointReady, EventBody, ItemCompleted, ItemDelta, ItemDeltaEvent, ItemStarted, PartCompleted, PartStarted, ResponseMetadata,
+    ResponseStarted, TextDelta, Warning,
 };
 use throughline_format::item::{ItemStatus, MessageItem, ReasoningItem, Role, ToolCallItem, ToolResultItem, Visibility};
 use throughline_format::part::{JsonPart, ReasoningForm, ReasoningPart, ReasoningState};
@@ -23,10 +25,9 @@ use throughline_format::provenance::ItemOrigin;
 use throughline_format::resource::{Issuer, ResourceType};
 use throughline_format::result::UnifiedResolvedModel;
 use throughline_format::tool::Execution;
-use throughline_format::usage::{UnifiedCounter, UsageScope, UsageSource};
 use throughline_format::{
-    Count, ErrorCategory, EventDraft, Json, PartBody, UnifiedContentPart, UnifiedError, UnifiedFinishReason, UnifiedId, UnifiedItem,
-    UnifiedItemBase, UnifiedItemBody, UnifiedProviderDataRef, UnifiedResponseStatus, UnifiedToolLifecycle, UnifiedUsage,
+    Count, EventDraft, Json, PartBody, UnifiedContentPart, UnifiedId, UnifiedItem, UnifiedItemBase, UnifiedItemBody,
+    UnifiedProviderDataRef, UnifiedToolLifecycle, UnifiedUsage,
 };
 
 /// First resource of an answer as a whole; those of the request of the same operation come before.
@@ -532,229 +533,6 @@ impl Run {
         // A summary item names what it covers and its digest, and of this one neither is told.
         self.warn("response.summary", "the runtime summarised what it remembers");
         self.keep("/summary", json(text));
-    }
-
-    // ---- usage -------------------------------------------------------------------------------------------------
-
-    /// Counters of a turn; a run of several turns has their sum.
-    pub(super) fn turn_usage(&mut self, raw: &Json) {
-        let Some(turn) = usage::decode(raw, UsageScope::Request) else {
-            return;
-        };
-        self.turn = Some(match self.turn.take() {
-            None => turn,
-            Some(before) => usage::sum(&before, &turn),
-        });
-        self.tell_usage();
-    }
-
-    /// Counters of the run as a whole.
-    pub(super) fn run_usage(&mut self, raw: &Json) {
-        if let Some(run) = usage::decode(raw, UsageScope::Operation) {
-            self.turn = Some(run);
-            self.tell_usage();
-        }
-    }
-
-    /// Counters of the agent: never the turn's.
-    pub(super) fn agent_usage(&mut self, raw: &Json, run: &str) {
-        if let Some(known) = usage::of_agent(raw, run) {
-            self.session = known.others.as_ref().and_then(|others| others.first().cloned());
-            let of_run = UnifiedUsage { others: None, ..known };
-            if of_run != UnifiedUsage::default() {
-                self.turn = Some(of_run);
-            }
-            self.tell_usage();
-        }
-    }
-
-    /// An estimate while the answer is being made.
-    pub(super) fn tokens(&mut self, tokens: f64) {
-        self.estimate += tokens;
-        if self.turn.is_none() {
-            let usage = UnifiedUsage {
-                output_total: Some(UnifiedCounter {
-                    value: self.estimate,
-                    scope: UsageScope::Request,
-                    source: UsageSource::Estimated,
-                }),
-                ..UnifiedUsage::default()
-            };
-            self.begin();
-            self.out.push(EventBody::UsageUpdate(UsageUpdate { usage }));
-        }
-    }
-
-    fn tell_usage(&mut self) {
-        if let Some(usage) = usage::joined(self.turn.as_ref(), self.session.as_ref()) {
-            self.begin();
-            self.out.push(EventBody::UsageUpdate(UsageUpdate { usage }));
-        }
-    }
-
-    // ---- the end -----------------------------------------------------------------------------------------------
-
-    /// The text of the whole answer, as some sources repeat it at the end.
-    pub(super) fn whole_text(&mut self, text: &str) {
-        if !self.has_text {
-            self.text(text, false);
-            return;
-        }
-        // The end of a message that nobody could follow any more.
-        if let Some(rest) = text.strip_prefix(self.said.as_str())
-            && self.open.as_ref().is_some_and(|open| !open.is_thinking)
-        {
-            self.text(rest, false);
-            return;
-        }
-        if self.said != text {
-            self.warn("response.other-text", "the result repeats another text than was said");
-            self.keep("/result", json(text));
-        }
-    }
-
-    /// A word of a status, when it ends the run.
-    pub(super) fn status(&mut self, word: &str, message: Option<String>) {
-        let ended = match word.to_ascii_lowercase().as_str() {
-            "finished" | "success" | "completed" => Ended::Finished(word.to_owned()),
-            "error" | "failed" => Ended::Failed(word.to_owned(), message),
-            "cancelled" | "canceled" => Ended::Cancelled(message),
-            "expired" => Ended::Expired,
-            _ => return,
-        };
-        // The first word counts: what comes later repeats it in other spellings.
-        if self.ended.is_none() {
-            self.ended = Some(ended);
-        }
-    }
-
-    fn flush(&mut self) {
-        self.out.resources.append(&mut self.keeper.resources);
-        let entries: Vec<_> = self.keeper.loss.report().entries.get(self.losses..).unwrap_or_default().to_vec();
-        self.losses += entries.len();
-        if !entries.is_empty() {
-            self.out.push(EventBody::LossUpdate(LossUpdate { entries }));
-        }
-    }
-
-    /// The source has no more to say.
-    pub(super) fn end(&mut self) {
-        let ended = self.ended.take();
-        let error = match &ended {
-            None => Some(UnifiedError::new(
-                ErrorCategory::Interrupted,
-                "stream",
-                "the stream ended before the run did",
-            )),
-            Some(Ended::Failed(code, message)) => Some(errors::of_code(code, message.as_deref(), None)),
-            Some(Ended::Finished(_) | Ended::Cancelled(_) | Ended::Expired) => None,
-        };
-        self.end_with(ended.as_ref(), error);
-    }
-
-    /// The run ends with an error.
-    pub(super) fn fail(&mut self, error: UnifiedError) {
-        self.end_with(None, Some(error));
-    }
-
-    fn end_with(&mut self, ended: Option<&Ended>, error: Option<UnifiedError>) {
-        if std::mem::replace(&mut self.has_ended, true) {
-            return;
-        }
-        self.begin();
-        let is_whole = matches!(ended, Some(Ended::Finished(_)));
-        for id in self.order.clone() {
-            self.tell(&id);
-        }
-        // What is open in a run that did not finish stays so: the fold marks it as cut.
-        if is_whole {
-            self.close();
-        }
-        let open_calls: Vec<String> = self
-            .order
-            .iter()
-            .filter(|id| self.calls.get(*id).is_some_and(|c| !c.is_done))
-            .cloned()
-            .collect();
-        let waits = open_calls
-            .iter()
-            .any(|id| self.calls.get(id).is_some_and(|c| c.named.execution == Execution::Client));
-        if !is_whole {
-            for id in &open_calls {
-                let record = tools::record_id(id).into_owned();
-                self.writer
-                    .advance(&record, &[UnifiedToolLifecycle::Cancelled], &mut self.out.drafts);
-            }
-        }
-        let root = self.keeper.context.operation_id.resource(ROOT_RESOURCE);
-        let leftovers = std::mem::take(&mut self.leftovers);
-        self.keeper.leftovers(None, root, "", leftovers);
-        if let Some(offset) = self.offset.take() {
-            let id = self.next_resource();
-            let payload = offset.as_str().as_bytes().to_vec();
-            self.keeper
-                .keep(OFFSET, super::private::other(), None, id, &payload, vec!["/offset".to_owned()]);
-        }
-        self.flush();
-        let ids = self.items.clone();
-        match (ended, error) {
-            (_, Some(error)) => {
-                let reason = if error.category == ErrorCategory::Interrupted {
-                    UnifiedFinishReason::Interrupted
-                } else {
-                    UnifiedFinishReason::Failed
-                };
-                self.out.fail(error, UnifiedResponseStatus::finished(reason, None), ids);
-            }
-            (Some(Ended::Cancelled(reason)), None) => {
-                let changed = OperationChanged { reason: reason.clone() };
-                self.out.push(EventBody::OperationCancelled(changed));
-                self.completed(UnifiedFinishReason::Cancelled, ids);
-            }
-            (Some(Ended::Expired), None) => {
-                self.out.push(EventBody::OperationExpired(OperationChanged::default()));
-                self.completed(UnifiedFinishReason::Incomplete, ids);
-            }
-            (Some(Ended::Finished(_)), None) => {
-                let reason = if waits {
-                    UnifiedFinishReason::RequiresAction
-                } else {
-                    UnifiedFinishReason::Stop
-                };
-                // `finished` says that it ended, and nothing more.
-                self.out.complete(UnifiedResponseStatus::finished(reason, None), ids);
-            }
-            (Some(Ended::Failed(..)) | None, None) => {}
-        }
-    }
-
-    /// The result of a run that has not ended yet.
-    pub(super) fn unfinished(&mut self, word: &str) {
-        self.ended = Some(Ended::Finished(word.to_owned()));
-        let ended = self.ended.take();
-        self.close();
-        self.end_with(ended.as_ref(), None);
-        // Whoever asks for a run that goes on knows that it does.
-        for draft in &mut self.out.drafts {
-            let status = UnifiedResponseStatus::finished(UnifiedFinishReason::Paused, Some(word.to_owned()));
-            match &mut draft.body {
-                EventBody::OperationCompleted(done) => done.status = status,
-                EventBody::StreamCompleted(done) => done.status = status,
-                _ => {}
-            }
-        }
-    }
-
-    fn completed(&mut self, reason: UnifiedFinishReason, item_ids: Vec<UnifiedId>) {
-        let status = UnifiedResponseStatus::finished(reason, None);
-        self.out.push(EventBody::StreamCompleted(StreamCompleted { status, item_ids }));
-    }
-
-    /// Hands resources and losses on with the events so far.
-    pub(super) fn settle(&mut self) {
-        if self.has_begun && !self.has_ended {
-            self.flush();
-        }
     }
 }
 
