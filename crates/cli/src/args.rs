@@ -17,7 +17,7 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Decodes a payload to Unified v2 and, with --to, projects it to another protocol.
-    Convert(ConvertArguments),
+    Convert(Box<ConvertArguments>),
     /// Folds a stream to its result and prints the fingerprints.
     Fold(FoldArguments),
     /// Prints the SHA-256 of a record's canonical form.
@@ -74,11 +74,14 @@ pub struct ConvertArguments {
     /// Dialect of the projection.
     #[arg(long, value_name = "DIALECT")]
     pub target_dialect: Option<String>,
+    /// Major of the client's SDK that the projection is for: 5, 6 or 7 (vercel-uimessage; default 7).
+    #[arg(long, value_name = "MAJOR", requires = "to", conflicts_with = "target_dialect")]
+    pub client_version: Option<String>,
     /// The stream is one JSON chunk a line instead of SSE.
     #[arg(long)]
     pub lines: bool,
     /// Many conversions: one JSON object {id, kind, from, to?, body, ...} a line, one result a line.
-    #[arg(long, conflicts_with_all = ["kind", "from", "to", "raw", "requirements", "capabilities", "source_owner", "target_owner", "model", "target_model", "dialect", "target_dialect", "lines"])]
+    #[arg(long, conflicts_with_all = ["kind", "from", "to", "raw", "requirements", "capabilities", "source_owner", "target_owner", "model", "target_model", "dialect", "target_dialect", "client_version", "lines"])]
     pub batch: bool,
     /// The payload; - is standard input, which is also the default with --batch.
     #[arg(value_name = "FILE", required_unless_present = "batch")]

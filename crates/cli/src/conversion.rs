@@ -62,6 +62,8 @@ pub struct Options {
     pub dialect: Option<String>,
     /// Dialect of the projection.
     pub target_dialect: Option<String>,
+    /// Major of the client's SDK that the projection is for.
+    pub client_version: Option<String>,
     /// The stream is one JSON chunk a line.
     pub lines: bool,
 }
@@ -96,6 +98,15 @@ impl Conversion {
                     owner.profile.family, protocol.family
                 );
                 return Err(CliError::usage(message).at(format!("/{name}/profile/family")));
+            }
+        }
+        if let Some(version) = &options.client_version {
+            let known = throughline_protocols::vercel_uimessage::Major::named(version).is_some();
+            let is_target = to
+                .as_ref()
+                .is_some_and(|to| to.family == throughline_format::ProtocolFamily::VercelUiMessage);
+            if !known || !is_target {
+                return Err(CliError::usage("clientVersion: expected 5, 6 or 7, for vercel-uimessage").at("/clientVersion"));
             }
         }
         if kind != Kind::Request && !options.requirements.is_empty() {
@@ -209,6 +220,7 @@ impl Conversion {
                 .options
                 .target_dialect
                 .clone()
+                .or_else(|| self.options.client_version.clone())
                 .or_else(|| self.options.dialect.clone().filter(|_| same_family)),
             private: Arc::new(private),
             ..EncodeContext::plain(capabilities)

@@ -7,6 +7,7 @@
 use crate::feature::Feature;
 use serde::Serialize;
 use serde_json::Value;
+use throughline_format::UnifiedFinishReason;
 use throughline_format::json::escape_pointer_token;
 use throughline_format::loss::{LossSeverity, UnifiedLossEntry};
 
@@ -62,7 +63,11 @@ pub fn remarks<T: Serialize>(record: &T) -> Vec<UnifiedLossEntry> {
                     let at = format!("{path}/{}", escape_pointer_token(name));
                     let is_source_of_request = path.is_empty() && name == "source";
                     if is_source_of_request || MEMBERS.contains(&name.as_str()) {
-                        found.push(remark(at));
+                        found.push(remark(at, "stays in the record; the wire has no place for it"));
+                    } else if path.is_empty() && name == "state" && member.get("invalidated").is_some() {
+                        found.push(remark(at, "checkpoints and handles of a result stay with their provider"));
+                    } else if name == "finishReason" && member == UnifiedFinishReason::Unknown.as_str() {
+                        found.push(remark(at, "the source does not say how the answer ended"));
                     } else if !OPAQUE.contains(&name.as_str()) {
                         inner.push((at, member));
                     }
@@ -81,12 +86,12 @@ pub fn remarks<T: Serialize>(record: &T) -> Vec<UnifiedLossEntry> {
     found
 }
 
-fn remark(path: String) -> UnifiedLossEntry {
+fn remark(path: String, reason: &str) -> UnifiedLossEntry {
     UnifiedLossEntry {
         path,
         feature: Feature::RecordBookkeeping.as_str().to_owned(),
         severity: LossSeverity::Info,
-        reason: "stays in the record; the wire has no place for it".into(),
+        reason: reason.into(),
         source_item_id: None,
         target_capability: None,
     }

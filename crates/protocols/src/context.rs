@@ -126,8 +126,10 @@ pub struct EncodeContext {
     pub stream_usage: bool,
     /// Whether a request asks for usage at the end of a stream even when the record does not: the journal wants it.
     pub ask_for_usage: bool,
-    /// Dialect to write.
+    /// Dialect to write; for UI messages the major of the client's SDK.
     pub dialect: Option<String>,
+    /// ID of the client's message that the answer goes on with, where a protocol has such.
+    pub message_id: Option<String>,
     /// Time for fields such as `created`.
     pub created_at: Timestamp,
 }
@@ -144,6 +146,7 @@ impl EncodeContext {
             stream_usage: true,
             ask_for_usage: false,
             dialect: None,
+            message_id: None,
             created_at: Timestamp::EPOCH,
         }
     }

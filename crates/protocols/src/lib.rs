@@ -27,12 +27,16 @@ pub mod call_id;
 pub mod capability;
 pub mod codec;
 pub mod context;
+pub mod cursor_sdk;
 pub mod drafting;
+mod drafts;
 pub mod feature;
 pub mod gemini_generate_content;
 pub mod gemini_interactions;
 pub mod google;
 pub mod keeper;
+#[allow(unreachable_pub)] // `wire!` writes `pub`
+mod kept;
 pub mod offline;
 pub mod openai_chat;
 pub mod openai_responses;
@@ -48,6 +52,7 @@ mod strict_schema;
 pub mod synthetic;
 pub mod tool_name;
 pub mod tool_offer;
+pub mod vercel_uimessage;
 pub mod wire;
 
 pub use capability::{Capabilities, CapabilityTable, Knobs, Support};

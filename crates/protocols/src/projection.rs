@@ -48,6 +48,18 @@ impl LossCollector {
         self.add(LossSeverity::Info, feature, path, reason);
     }
 
+    /// A word that stands in the record under another name: it loses nothing and changes no disposition.
+    pub fn renamed(&mut self, path: impl Into<String>, reason: impl Into<String>) {
+        self.report.note(UnifiedLossEntry {
+            path: path.into(),
+            feature: Feature::RecordBookkeeping.as_str().to_owned(),
+            severity: LossSeverity::Info,
+            reason: reason.into(),
+            source_item_id: None,
+            target_capability: None,
+        });
+    }
+
     /// A marker of the journal that says something about the conversation and is no part of it: it loses nothing.
     pub fn marker(&mut self, path: impl Into<String>, item: &UnifiedId) {
         self.report.note(UnifiedLossEntry {
@@ -106,6 +118,18 @@ impl LossCollector {
 
     /// Reports every intent of the request that the target cannot say as it is. Encoders write only what is left.
     pub fn report_intents(&mut self, request: &UnifiedRequestV2, capabilities: &Capabilities) {
+        if capabilities.support(Feature::ConversationPortability) != Support::Lossless {
+            let conversation = &request.conversation;
+            for (path, there) in [
+                ("/conversation/continuations", conversation.continuations.is_some()),
+                ("/conversation/missing", conversation.missing.is_some()),
+            ] {
+                if there {
+                    let reason = "the target goes on from no state that another provider holds";
+                    self.warning(Feature::ConversationPortability, path, reason);
+                }
+            }
+        }
         for (feature, path, requirement) in intents(request) {
             match capabilities.support(feature) {
                 Support::Lossless => {}

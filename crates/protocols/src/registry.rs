@@ -16,6 +16,8 @@ pub fn codec_of(family: &ProtocolFamily) -> Option<Arc<dyn Codec>> {
         ProtocolFamily::VertexGemini => Some(Arc::new(GeminiGenerateContent::VERTEX)),
         ProtocolFamily::Antigravity => Some(Arc::new(GeminiGenerateContent::ANTIGRAVITY)),
         ProtocolFamily::GeminiInteractions => Some(Arc::new(crate::gemini_interactions::GeminiInteractions)),
+        ProtocolFamily::CursorSdk => Some(Arc::new(crate::cursor_sdk::CursorSdk)),
+        ProtocolFamily::VercelUiMessage => Some(Arc::new(crate::vercel_uimessage::VercelUiMessage)),
         _ => None,
     }
 }
@@ -30,5 +32,7 @@ pub fn families() -> &'static [ProtocolFamily] {
         ProtocolFamily::VertexGemini,
         ProtocolFamily::Antigravity,
         ProtocolFamily::GeminiInteractions,
+        ProtocolFamily::CursorSdk,
+        ProtocolFamily::VercelUiMessage,
     ]
 }

@@ -29,6 +29,8 @@ const fn pointers_of(family: &ProtocolFamily) -> &'static [RequirementPointer] {
         ProtocolFamily::GeminiGenerateContent | ProtocolFamily::VertexGemini => crate::gemini_generate_content::requirements::POINTERS,
         ProtocolFamily::Antigravity => crate::gemini_generate_content::requirements::ENVELOPE_POINTERS,
         ProtocolFamily::GeminiInteractions => crate::gemini_interactions::requirements::POINTERS,
+        ProtocolFamily::CursorSdk => crate::cursor_sdk::requirements::POINTERS,
+        ProtocolFamily::VercelUiMessage => crate::vercel_uimessage::requirements::POINTERS,
         _ => &[],
     }
 }

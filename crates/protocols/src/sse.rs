@@ -18,6 +18,8 @@ pub const MAX_EVENT_BYTES: usize = 32 * 1024 * 1024;
 /// One event with data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SseEvent {
+    /// ID, when the event has one of its own: where a reader may go on.
+    pub id: Option<String>,
     /// Event name, when there was one.
     pub event: Option<String>,
     /// Data lines joined by LF.
@@ -43,6 +45,7 @@ impl From<EventTooLarge> for UnifiedError {
 #[derive(Debug, Default)]
 pub struct SseParser {
     line: Vec<u8>,
+    id: Option<String>,
     event: Option<String>,
     data: String,
     has_data: bool,
@@ -115,16 +118,17 @@ impl SseParser {
                 self.data.push_str(value);
             }
             "event" => self.event = Some(value.to_owned()),
-            // Comments, ids and retry advice mean nothing to the protocols here.
+            "id" => self.id = Some(value.to_owned()),
+            // Comments and retry advice mean nothing to the protocols here.
             _ => {}
         }
         None
     }
 
     fn dispatch(&mut self) -> Option<SseEvent> {
-        let event = self.event.take();
+        let (id, event) = (self.id.take(), self.event.take());
         let data = std::mem::take(&mut self.data);
-        std::mem::take(&mut self.has_data).then_some(SseEvent { event, data })
+        std::mem::take(&mut self.has_data).then_some(SseEvent { id, event, data })
     }
 }
 

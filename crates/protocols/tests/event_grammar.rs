@@ -9,21 +9,25 @@ use std::collections::BTreeSet;
 use support::{Everything, fold_response, fold_stream, result_of};
 use throughline_format::{ErrorCategory, EventBody, UnifiedEventV2, UnifiedFinishReason, UnifiedItemBody, UnifiedToolLifecycle};
 use throughline_protocols::anthropic_messages::AnthropicMessages;
+use throughline_protocols::cursor_sdk::CursorSdk;
 use throughline_protocols::gemini_generate_content::GeminiGenerateContent;
 use throughline_protocols::gemini_interactions::GeminiInteractions;
 use throughline_protocols::offline::OfflineFold;
 use throughline_protocols::openai_chat::OpenAiChat;
 use throughline_protocols::openai_responses::OpenAiResponses;
 use throughline_protocols::sse::MAX_EVENT_BYTES;
+use throughline_protocols::vercel_uimessage::VercelUiMessage;
 use throughline_protocols::{Capabilities, Codec, DecodeContext, EncodeContext};
 
-const CODECS: [&dyn Codec; 6] = [
+const CODECS: [&dyn Codec; 8] = [
     &OpenAiChat,
     &AnthropicMessages,
     &OpenAiResponses,
     &GeminiGenerateContent::GEMINI,
     &GeminiGenerateContent::ANTIGRAVITY,
     &GeminiInteractions,
+    &CursorSdk,
+    &VercelUiMessage,
 ];
 
 /// One event: its name and its data.
@@ -427,6 +431,80 @@ fn interaction_events() -> Vec<Value> {
     ]
 }
 
+fn cursor_events() -> Vec<Value> {
+    vec![
+        json!({"type": "system", "subtype": "init", "agent_id": "a", "run_id": "r", "model": {"id": "auto"}, "tools": ["shell"]}),
+        json!({"type": "status", "agent_id": "a", "run_id": "r", "status": "RUNNING"}),
+        json!({"type": "user", "message": {"role": "user", "content": [{"type": "text", "text": "go"}]}}),
+        json!({"type": "thinking", "text": "let me"}),
+        json!({"type": "thinking", "text": " see", "thinking_duration_ms": 5}),
+        json!({"type": "assistant", "message": {"role": "assistant", "content": [{"type": "text", "text": "I look"}, {"type": "tool_use", "id": "t", "name": "read", "input": {}}]}}),
+        json!({"type": "tool_call", "call_id": "c\nf", "name": "shell", "status": "running", "args": {"command": "ls"}}),
+        json!({"type": "tool_call", "call_id": "c\nf", "name": "shell", "status": "completed", "args": {"command": "ls"}, "result": {"status": "success", "value": {"exitCode": 0}}}),
+        json!({"schemaVersion": 1, "type": "sdk_message", "agentId": "a", "runId": "r", "message": {"type": "assistant", "message": {"role": "assistant", "content": [{"type": "text", "text": "done"}]}}}),
+        json!({"eventType": "checkpoint", "offset": 3, "payload": {"checkpointRef": "k"}}),
+        json!({"type": "usage", "usage": {"inputTokens": 1, "outputTokens": 2, "cacheReadTokens": 0, "cacheWriteTokens": 0}}),
+        json!({"type": "task", "status": "running", "text": "t"}),
+        json!({"type": "agent-usage", "runId": "r", "usage": {"totalUsage": {"totalTokens": 9}, "runs": []}}),
+        json!({"type": "result", "status": "finished", "text": "I lookdone"}),
+        json!({"type": "done"}),
+    ]
+}
+
+fn cursor_answer() -> Value {
+    json!({"id": "r", "agentId": "a", "status": "finished", "result": "done", "durationMs": 5, "model": {"id": "auto"}, "git": {"branches": [{"repoUrl": "u"}]}, "usage": {"inputTokens": 1, "outputTokens": 2}})
+}
+
+fn ui_events() -> Vec<Value> {
+    vec![
+        json!({"type": "start", "messageId": "m1", "messageMetadata": {"usage": {"inputTokens": 5}}}),
+        json!({"type": "start-step"}),
+        json!({"type": "reasoning-start", "id": "r1", "providerMetadata": {"x": {"signature": "s"}}}),
+        json!({"type": "reasoning-delta", "id": "r1", "delta": "hm é"}),
+        json!({"type": "text-start", "id": "t1"}),
+        json!({"type": "text-delta", "id": "t1", "delta": "Hello 🌍"}),
+        json!({"type": "reasoning-end", "id": "r1"}),
+        json!({"type": "tool-input-start", "toolCallId": "call_a", "toolName": "f"}),
+        json!({"type": "tool-input-delta", "toolCallId": "call_a", "inputTextDelta": "{\"a\":1}"}),
+        json!({"type": "text-end", "id": "t1", "citations": [{"source": {"sourceType": "url", "id": "s", "url": "http://x"}, "startIndex": 0, "endIndex": 1}]}),
+        json!({"type": "tool-input-available", "toolCallId": "call_a", "toolName": "f", "input": {"a": 1}}),
+        json!({"type": "tool-approval-request", "approvalId": "q", "toolCallId": "call_a"}),
+        json!({"type": "tool-approval-response", "approvalId": "q", "approved": true}),
+        json!({"type": "tool-input-available", "toolCallId": "srvtoolu_1", "toolName": "web_search", "input": {}, "dynamic": true, "providerExecuted": true}),
+        json!({"type": "tool-output-available", "toolCallId": "srvtoolu_1", "output": {"o": [1]}, "preliminary": true}),
+        json!({"type": "tool-output-available", "toolCallId": "srvtoolu_1", "output": "found"}),
+        json!({"type": "tool-input-error", "toolCallId": "call_c", "toolName": "g", "input": "x", "errorText": "bad"}),
+        json!({"type": "finish-step"}),
+        json!({"type": "start-step"}),
+        json!({"type": "tool-output-error", "toolCallId": "call_a", "errorText": "bad"}),
+        json!({"type": "reset-step"}),
+        json!({"type": "file", "url": "data:image/png;base64,AAAA", "mediaType": "image/png"}),
+        json!({"type": "source-url", "sourceId": "s1", "url": "http://x"}),
+        json!({"type": "source-document", "sourceId": "s2", "mediaType": "text/plain", "title": "T"}),
+        json!({"type": "data-w", "id": "d", "data": {"t": 1}}),
+        json!({"type": "data-w", "id": "d", "data": {"t": 2}}),
+        json!({"type": "custom", "kind": "a.b"}),
+        json!({"type": "message-metadata", "messageMetadata": {"totalTokens": 7}}),
+        json!({"type": "finish-step"}),
+        json!({"type": "finish", "finishReason": "stop"}),
+        json!("[DONE]"),
+    ]
+}
+
+fn ui_answer() -> Value {
+    json!([{"id": "u", "role": "user", "parts": [{"type": "text", "text": "q"}]}, {"id": "a", "role": "assistant", "metadata": {"totalTokens": 7}, "parts": [
+        {"type": "step-start"},
+        {"type": "reasoning", "text": "hm", "state": "done", "id": "r"},
+        {"type": "tool-f", "toolCallId": "call_a", "state": "output-available", "input": {"a": 1}, "output": "o", "approval": {"id": "q", "approved": true}},
+        {"type": "dynamic-tool", "toolName": "g", "toolCallId": "srvtoolu_1", "state": "output-error", "input": {}, "errorText": "e", "providerExecuted": true},
+        {"type": "tool-h", "toolCallId": "call_b", "state": "input-streaming", "rawInput": "{"},
+        {"type": "step-start"},
+        {"type": "text", "text": "t", "state": "streaming"},
+        {"type": "source-url", "sourceId": "s", "url": "http://x"},
+        {"type": "data-w", "id": "d", "data": 1},
+        {"type": "hologram"}]}])
+}
+
 /// One thing that goes wrong; the numbers are taken modulo what there is.
 #[derive(Clone, Debug)]
 enum Fault {
@@ -654,9 +732,21 @@ proptest! {
     }
 
     #[test]
+    fn every_ui_stream_folds(faults in prop::collection::vec(fault(), 0..6), cut in 0..20_000_usize, piece in 1..40_usize) {
+        streams_fold(&VercelUiMessage, ui_events(), &faults, cut, piece);
+    }
+
+    #[test]
+    fn every_run_folds(faults in prop::collection::vec(fault(), 0..6), cut in 0..20_000_usize, piece in 1..40_usize) {
+        streams_fold(&CursorSdk, cursor_events(), &faults, cut, piece);
+    }
+
+    #[test]
     fn every_answer_folds(faults in prop::collection::vec((any::<usize>(), prop::option::of(odd())), 0..5)) {
         answers_fold(&OpenAiChat, chat_answer(), &faults);
         answers_fold(&AnthropicMessages, messages_answer(), &faults);
         answers_fold(&GeminiGenerateContent::GEMINI, gemini_answer(), &faults);
+        answers_fold(&VercelUiMessage, ui_answer(), &faults);
+        answers_fold(&CursorSdk, cursor_answer(), &faults);
     }
 }

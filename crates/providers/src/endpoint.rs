@@ -47,6 +47,17 @@ impl Endpoint {
         url
     }
 
+    /// The address of a path below the base whose IDs are escaped already.
+    ///
+    /// # Errors
+    /// `internal.request` when it is no path.
+    pub fn join_encoded(&self, path: &str) -> Result<Url, UnifiedError> {
+        let base = self.0.path().trim_end_matches('/');
+        self.0
+            .join(&format!("{base}{path}"))
+            .map_err(|_| UnifiedError::new(ErrorCategory::Internal, "request", "the address of a request could not be built"))
+    }
+
     /// Host, and port when it is written, for messages.
     pub fn host(&self) -> String {
         let host = self.0.host_str().unwrap_or_default();

@@ -21,6 +21,8 @@ pub enum ProviderKind {
     OpenAi(OpenAiApi),
     /// A server that speaks the protocol of OpenAI's chat completions.
     OpenAiCompatible,
+    /// Cursor's Cloud Agents.
+    Cursor,
 }
 
 /// How a credential travels.
@@ -37,6 +39,7 @@ impl ProviderKind {
             Self::Anthropic => ProtocolFamily::AnthropicMessages,
             Self::OpenAi(OpenAiApi::Responses) => ProtocolFamily::OpenAiResponses,
             Self::OpenAi(OpenAiApi::Chat) | Self::OpenAiCompatible => ProtocolFamily::OpenAiChat,
+            Self::Cursor => ProtocolFamily::CursorSdk,
         }
     }
 
@@ -46,6 +49,7 @@ impl ProviderKind {
             Self::Anthropic => Some("https://api.anthropic.com"),
             Self::OpenAi(_) => Some("https://api.openai.com/v1"),
             Self::OpenAiCompatible => None,
+            Self::Cursor => Some("https://api.cursor.com"),
         }
     }
 
@@ -55,6 +59,7 @@ impl ProviderKind {
             Self::Anthropic => "anthropic",
             Self::OpenAi(_) => "openai",
             Self::OpenAiCompatible => "openai-compatible",
+            Self::Cursor => "cursor",
         }
     }
 
@@ -63,7 +68,8 @@ impl ProviderKind {
         match self {
             Self::Anthropic => Some("anthropic"),
             Self::OpenAi(_) => Some("openai"),
-            Self::OpenAiCompatible => None,
+            // The runtime chooses the model, whoever made it.
+            Self::OpenAiCompatible | Self::Cursor => None,
         }
     }
 
@@ -78,13 +84,14 @@ impl ProviderKind {
             Self::Anthropic => "/v1/messages",
             Self::OpenAi(OpenAiApi::Responses) => "/responses",
             Self::OpenAi(OpenAiApi::Chat) | Self::OpenAiCompatible => "/chat/completions",
+            Self::Cursor => "/v1/agents",
         }
     }
 
     /// Segment that the base may carry and that [`path`](Self::path) has already.
     pub(crate) const fn redundant_suffix(self) -> Option<&'static str> {
         match self {
-            Self::Anthropic => Some("/v1"),
+            Self::Anthropic | Self::Cursor => Some("/v1"),
             Self::OpenAi(_) | Self::OpenAiCompatible => None,
         }
     }
@@ -95,7 +102,7 @@ impl ProviderKind {
                 name: "x-api-key",
                 prefix: "",
             },
-            Self::OpenAi(_) | Self::OpenAiCompatible => CredentialHeader {
+            Self::OpenAi(_) | Self::OpenAiCompatible | Self::Cursor => CredentialHeader {
                 name: "authorization",
                 prefix: "Bearer ",
             },
@@ -106,7 +113,7 @@ impl ProviderKind {
     pub(crate) const fn fixed_headers(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Anthropic => &[("anthropic-version", "2023-06-01")],
-            Self::OpenAi(_) | Self::OpenAiCompatible => &[],
+            Self::OpenAi(_) | Self::OpenAiCompatible | Self::Cursor => &[],
         }
     }
 }

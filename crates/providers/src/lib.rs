@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod credential;
+pub mod cursor;
 pub mod endpoint;
 pub mod headers;
 pub mod kind;
@@ -20,6 +21,7 @@ mod transport;
 pub mod upstream;
 
 pub use credential::Credential;
+pub use cursor::FollowPolicy;
 pub use endpoint::Endpoint;
 pub use kind::{OpenAiApi, ProviderKind};
 pub use provider::{Provider, ProviderSpec, TargetOptions};

@@ -1,6 +1,7 @@
 //! [`Provider`]: one account of the configuration, ready to be a target.
 
 use crate::credential::Credential;
+use crate::cursor::{CursorUpstream, FollowPolicy};
 use crate::endpoint::Endpoint;
 use crate::headers::{HeaderFilter, may_be_forwarded};
 use crate::kind::ProviderKind;
@@ -33,6 +34,8 @@ pub struct ProviderSpec {
     pub retry: RetryPolicy,
     /// Dialect of the chat protocol.
     pub dialect: Option<String>,
+    /// How runs of an agent are followed.
+    pub follow: FollowPolicy,
 }
 
 impl ProviderSpec {
@@ -48,6 +51,7 @@ impl ProviderSpec {
             timeouts: Timeouts::default(),
             retry: RetryPolicy::default(),
             dialect: None,
+            follow: FollowPolicy::default(),
         }
     }
 }
@@ -142,7 +146,7 @@ impl Provider {
             model_family: None,
             api_revision: None,
         };
-        let upstream = HttpUpstream::new(UpstreamConfig {
+        let config = UpstreamConfig {
             kind: spec.kind,
             endpoint,
             credential: spec.credential,
@@ -151,14 +155,19 @@ impl Provider {
             timeouts: spec.timeouts,
             retry: spec.retry,
             max_concurrency: spec.max_concurrency,
-        })?;
+        };
+        let upstream: Arc<dyn Upstream> = if spec.kind == ProviderKind::Cursor {
+            Arc::new(CursorUpstream::new(config, spec.follow)?)
+        } else {
+            Arc::new(HttpUpstream::new(config)?)
+        };
         Ok(Self {
             name: spec.name,
             kind: spec.kind,
             dialect: spec.dialect,
             codec,
             owner,
-            upstream: Arc::new(upstream),
+            upstream,
         })
     }
 

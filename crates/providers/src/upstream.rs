@@ -80,22 +80,9 @@ impl std::fmt::Debug for HttpUpstream {
 }
 
 impl HttpUpstream {
-    /// A driver with its own connection pool. It follows no redirect and reads no proxy setting of the environment.
+    /// A driver with its own connection pool.
     pub(crate) fn new(config: UpstreamConfig) -> Result<Self, UnifiedError> {
-        let client = reqwest::Client::builder()
-            .redirect(reqwest::redirect::Policy::none())
-            .no_proxy()
-            .referer(false)
-            .connect_timeout(config.timeouts.connect)
-            .user_agent(concat!("throughline/", env!("CARGO_PKG_VERSION")))
-            .build()
-            .map_err(|_| {
-                UnifiedError::new(
-                    ErrorCategory::Internal,
-                    "http-client",
-                    "the HTTP client could not be made; are the system's certificates readable?",
-                )
-            })?;
+        let client = http_client(&config.timeouts)?;
         let slots = config.max_concurrency.map(|limit| Arc::new(Semaphore::new(limit)));
         Ok(Self(Arc::new(Inner {
             host: config.endpoint.host(),
@@ -105,6 +92,24 @@ impl HttpUpstream {
             config,
         })))
     }
+}
+
+/// A client with its own connection pool. It follows no redirect and reads no proxy setting of the environment.
+pub(crate) fn http_client(timeouts: &Timeouts) -> Result<reqwest::Client, UnifiedError> {
+    reqwest::Client::builder()
+        .redirect(reqwest::redirect::Policy::none())
+        .no_proxy()
+        .referer(false)
+        .connect_timeout(timeouts.connect)
+        .user_agent(concat!("throughline/", env!("CARGO_PKG_VERSION")))
+        .build()
+        .map_err(|_| {
+            UnifiedError::new(
+                ErrorCategory::Internal,
+                "http-client",
+                "the HTTP client could not be made; are the system's certificates readable?",
+            )
+        })
 }
 
 impl Upstream for HttpUpstream {
@@ -249,7 +254,8 @@ fn is_event_stream(headers: &HeaderMap, asked: bool) -> bool {
     content_type.starts_with("text/event-stream") || (asked && !content_type.contains("json"))
 }
 
-async fn read_bounded(mut response: reqwest::Response) -> Bytes {
+/// A body up to the bound of error answers.
+pub(crate) async fn read_bounded(mut response: reqwest::Response) -> Bytes {
     let mut body = BytesMut::new();
     while let Ok(Some(chunk)) = response.chunk().await {
         let room = MAX_ERROR_BYTES - body.len();

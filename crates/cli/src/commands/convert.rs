@@ -49,6 +49,7 @@ fn options(arguments: &ConvertArguments) -> Result<Options, CliError> {
         target_model: arguments.target_model.clone(),
         dialect: arguments.dialect.clone(),
         target_dialect: arguments.target_dialect.clone(),
+        client_version: arguments.client_version.clone(),
         lines: arguments.lines,
     })
 }

@@ -205,8 +205,6 @@ impl ProviderConfig {
             }
         };
         Ok(ProviderSpec {
-            name: self.name.value.clone(),
-            kind: self.kind,
             base_url: self.base_url.clone(),
             credential,
             forward_headers: self.forward_headers.clone(),
@@ -214,6 +212,7 @@ impl ProviderConfig {
             timeouts: self.timeouts,
             retry: self.retry,
             dialect: self.dialect.clone(),
+            ..ProviderSpec::new(self.name.value.clone(), self.kind)
         })
     }
 }

@@ -22,7 +22,7 @@ const SECRET_HINTS: &[(&str, &str)] = &[
     ("password", NO_KEYS),
     ("authorization", NO_KEYS),
 ];
-const LATER_KINDS: &[&str] = &["azure", "gemini", "vertex", "antigravity", "interactions", "cursor", "replay"];
+const LATER_KINDS: &[&str] = &["azure", "gemini", "vertex", "antigravity", "interactions", "replay"];
 const DIALECTS: &[&str] = &[
     "openai",
     "deepseek",
@@ -315,6 +315,7 @@ fn kind(word: &str, api: Option<&Placed<String>>, section: &Section<'_, '_>) -> 
     }
     match word {
         "anthropic" => Some(ProviderKind::Anthropic),
+        "cursor" => Some(ProviderKind::Cursor),
         "openai-compatible" => Some(ProviderKind::OpenAiCompatible),
         "openai" => match api.map(|api| api.value.as_str()) {
             Some("chat") => Some(ProviderKind::OpenAi(OpenAiApi::Chat)),
@@ -338,12 +339,12 @@ fn kind(word: &str, api: Option<&Placed<String>>, section: &Section<'_, '_>) -> 
         later if LATER_KINDS.contains(&later) => {
             section.problem(
                 "kind",
-                format!("\"{later}\" is not available in this version; known are anthropic, openai, openai-compatible"),
+                format!("\"{later}\" is not available in this version; known are anthropic, openai, openai-compatible, cursor"),
             );
             None
         }
         _ => {
-            section.problem("kind", "unknown kind; known are anthropic, openai, openai-compatible");
+            section.problem("kind", "unknown kind; known are anthropic, openai, openai-compatible, cursor");
             None
         }
     }

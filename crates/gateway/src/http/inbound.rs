@@ -19,6 +19,31 @@ const OPERATION: HeaderName = HeaderName::from_static("throughline-operation");
 const CURSOR: HeaderName = HeaderName::from_static("throughline-cursor");
 const LOSS: HeaderName = HeaderName::from_static("throughline-loss");
 
+/// Learns of an operation.
+pub(super) type Began = Box<dyn FnOnce(&UnifiedId) + Send>;
+
+/// What a protocol adds to a turn beside its codec.
+#[derive(Default)]
+pub(super) struct Shape {
+    /// Dialect of the client.
+    pub(super) dialect: Option<String>,
+    /// ID of the client's message that the answer goes on with.
+    pub(super) message_id: Option<String>,
+    /// Headers that its readers want on a stream.
+    pub(super) stream_headers: &'static [(&'static str, &'static str)],
+    /// Learns of the operation before anything of it is sent.
+    pub(super) began: Option<Began>,
+}
+
+impl Shape {
+    /// Sets the stream's headers.
+    pub(super) fn mark(headers: &mut HeaderMap, marks: &'static [(&'static str, &'static str)]) {
+        for (name, value) in marks {
+            headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+        }
+    }
+}
+
 /// One turn of any client protocol.
 pub(super) async fn turn(
     app: Arc<App>,
@@ -27,6 +52,7 @@ pub(super) async fn turn(
     principal: Principal,
     headers: HeaderMap,
     body: Body,
+    shape: Shape,
 ) -> Response<Body> {
     if app.phase() >= Phase::Draining {
         return Failure::from(UnifiedError::new(
@@ -43,7 +69,7 @@ pub(super) async fn turn(
     // In a task of its own: a client that goes away meanwhile must not stop a turn half-way.
     let (engine, routes) = (Arc::clone(&app.engine), Arc::clone(&app.routes));
     let begun = tokio::spawn(async move { engine.begin(request, routes.as_ref()).await }).await;
-    let turn = match begun {
+    let mut turn = match begun {
         Ok(Ok(turn)) => turn,
         Ok(Err(TurnError { error, loss })) => {
             let mut response = Failure {
@@ -68,12 +94,21 @@ pub(super) async fn turn(
         }
     };
     let meta = Meta::of(&turn);
-    let mut response = if turn.stream {
+    if let Some(began) = shape.began {
+        began(&turn.operation_id);
+    }
+    turn.encode.dialect = shape.dialect.or(turn.encode.dialect);
+    turn.encode.message_id = shape.message_id;
+    let is_stream = turn.stream;
+    let mut response = if is_stream {
         streamed(&app, codec.as_ref(), &scope, turn).await
     } else {
         whole(codec.as_ref(), &scope, turn).await
     };
     meta.apply(response.headers_mut());
+    if is_stream && response.status().is_success() {
+        Shape::mark(response.headers_mut(), shape.stream_headers);
+    }
     response
 }
 
@@ -162,11 +197,7 @@ async fn whole(codec: &dyn Codec, scope: &Scope, turn: Turn) -> Response<Body> {
 }
 
 async fn streamed(app: &Arc<App>, codec: &dyn Codec, scope: &Scope, mut turn: Turn) -> Response<Body> {
-    let mut framing = ProtocolFraming {
-        encoder: codec.stream_encoder(&turn.encode),
-        operation_id: turn.operation_id.clone(),
-        last: 0,
-    };
+    let mut framing = ProtocolFraming::new(codec.stream_encoder(&turn.encode), turn.operation_id.clone());
     let first = match opening(&mut turn, &mut framing).await {
         Ok(first) => first,
         Err(error) => return Failure::from(error).respond(scope),
@@ -213,13 +244,22 @@ async fn opening(turn: &mut Turn, framing: &mut ProtocolFraming) -> Result<Bytes
 }
 
 /// Events as frames of a client's protocol.
-struct ProtocolFraming {
+pub(super) struct ProtocolFraming {
     encoder: Box<dyn StreamEncoder>,
     operation_id: UnifiedId,
     last: u64,
 }
 
 impl ProtocolFraming {
+    /// Frames of one operation from its begin.
+    pub(super) fn new(encoder: Box<dyn StreamEncoder>, operation_id: UnifiedId) -> Self {
+        Self {
+            encoder,
+            operation_id,
+            last: 0,
+        }
+    }
+
     fn frames(&mut self, event: &throughline_format::UnifiedEventV2) -> Bytes {
         let text: String = self
             .encoder

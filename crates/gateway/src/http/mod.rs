@@ -4,6 +4,7 @@
 //! of the format. Nothing here builds wire JSON of a provider, except the two models lists.
 
 mod body;
+mod chats;
 mod client;
 mod events;
 mod failure;
@@ -57,6 +58,7 @@ pub struct App {
     auth: Authenticator,
     surface: surface::Surface,
     limits: HttpLimits,
+    chats: chats::Chats,
     phase: watch::Sender<Phase>,
 }
 
@@ -111,6 +113,7 @@ impl App {
             auth: config.auth,
             surface: surface::Surface::new()?,
             limits: config.limits,
+            chats: chats::Chats::default(),
             phase: watch::Sender::new(Phase::Starting),
         }))
     }
@@ -133,12 +136,19 @@ impl App {
 pub fn router(app: Arc<App>) -> Router {
     let mut turns = Router::new();
     for spoken in app.surface.iter() {
+        // Chats are asked for again by their ID, so they have a handler of their own.
+        if spoken.protocol.turn == chats::TURN {
+            turns = turns.route(chats::TURN, post(chats::turn));
+            continue;
+        }
         let codec = Arc::clone(&spoken.codec);
-        let turn =
-            |State(app), Extension(scope), Extension(principal), headers, body| inbound::turn(app, codec, scope, principal, headers, body);
+        let turn = |State(app), Extension(scope), Extension(principal), headers, body| {
+            inbound::turn(app, codec, scope, principal, headers, body, inbound::Shape::default())
+        };
         turns = turns.route(spoken.protocol.turn, post(turn));
     }
     turns
+        .route("/vercel/chat/{id}/stream", get(chats::resume))
         .route("/v1/models", get(models::list))
         .route("/v1/models/{id}", get(models::one))
         .route("/unified/v2/operations/{id}", get(operations::one))

@@ -37,6 +37,12 @@ const ROWS: &[ClientProtocol] = &[
         prefixes: &["/v1/responses"],
         request_id: "x-request-id",
     },
+    ClientProtocol {
+        family: ProtocolFamily::VercelUiMessage,
+        turn: super::chats::TURN,
+        prefixes: &["/vercel/"],
+        request_id: "x-request-id",
+    },
 ];
 
 /// A row with its codec.
@@ -103,6 +109,7 @@ mod tests {
             ("/v1/chat/completions", Some(ProtocolFamily::OpenAiChat)),
             ("/v1/responses", Some(ProtocolFamily::OpenAiResponses)),
             ("/v1/nothing", Some(ProtocolFamily::OpenAiChat)),
+            ("/vercel/chat/c1/stream", Some(ProtocolFamily::VercelUiMessage)),
             ("/unified/v2/operations", None),
             ("/healthz", None),
         ] {

@@ -190,12 +190,12 @@ fn errors_of_providers() {
     check(
         "[providers.x]\nkind = \"gemini\"\n",
         &[
-            "throughline.toml:2: providers.x.kind: \"gemini\" is not available in this version; known are anthropic, openai, openai-compatible",
+            "throughline.toml:2: providers.x.kind: \"gemini\" is not available in this version; known are anthropic, openai, openai-compatible, cursor",
         ],
     );
     check(
         "[providers.x]\nkind = \"antropic\"\n",
-        &["throughline.toml:2: providers.x.kind: unknown kind; known are anthropic, openai, openai-compatible"],
+        &["throughline.toml:2: providers.x.kind: unknown kind; known are anthropic, openai, openai-compatible, cursor"],
     );
     check(
         "[providers.x]\nkind = \"openai-compatible\"\n",

@@ -9,6 +9,7 @@
 )]
 
 mod access;
+mod chats;
 mod config;
 mod demo;
 mod events;

@@ -1,0 +1,70 @@
+//! Files as this wire writes them: an address or a data URL, and a media type.
+
+use throughline_format::PartBody;
+use throughline_format::media::{InlineEncoding, InlineSource, UnifiedDataSource, UnifiedMediaMetadata, UrlSource, encode_base64};
+use throughline_format::part::MediaPart;
+
+/// The part that a file means, by its media type.
+pub(super) fn body_of(url: &str, media_type: Option<String>, filename: Option<String>) -> PartBody {
+    let source = match data_url(url) {
+        Some((media_type, data)) => UnifiedDataSource::Inline(InlineSource {
+            media_type: media_type.to_owned(),
+            data: data.to_owned(),
+            encoding: InlineEncoding::Base64,
+        }),
+        None => UnifiedDataSource::Url(UrlSource {
+            url: url.to_owned(),
+            headers_ref: None,
+        }),
+    };
+    let kind = media_type.clone().unwrap_or_default();
+    let media = (media_type.is_some() || filename.is_some()).then(|| UnifiedMediaMetadata {
+        name: filename,
+        media_type,
+        ..UnifiedMediaMetadata::default()
+    });
+    let part = MediaPart { source, media };
+    match kind.split('/').next().unwrap_or_default() {
+        "image" => PartBody::Image(part),
+        "audio" => PartBody::Audio(part),
+        "video" => PartBody::Video(part),
+        "text" => PartBody::Document(part),
+        _ if kind == "application/pdf" => PartBody::Document(part),
+        _ => PartBody::File(part),
+    }
+}
+
+/// Media type and base64 text of a data URL.
+fn data_url(url: &str) -> Option<(&str, &str)> {
+    url.strip_prefix("data:")?
+        .split_once(";base64,")
+        .filter(|(media_type, _)| !media_type.is_empty() && !media_type.contains(','))
+}
+
+/// Address and media type of a medium; none when only its owner or the artifact store has the data.
+pub(super) fn address_of(kind: &str, part: &MediaPart) -> Option<(String, String)> {
+    let named = part.media.as_ref().and_then(|media| media.media_type.clone());
+    match &part.source {
+        UnifiedDataSource::Inline(inline) => {
+            let data = match inline.encoding {
+                InlineEncoding::Utf8 => encode_base64(inline.data.as_bytes()),
+                InlineEncoding::Bytes | InlineEncoding::Base64 => inline.data.clone(),
+            };
+            let url = format!("data:{};base64,{data}", inline.media_type);
+            Some((url, named.unwrap_or_else(|| inline.media_type.clone())))
+        }
+        UnifiedDataSource::Url(source) => Some((source.url.clone(), named.unwrap_or_else(|| usual_type(kind).to_owned()))),
+        UnifiedDataSource::Artifact(_) | UnifiedDataSource::ProviderResource(_) => None,
+    }
+}
+
+/// The media type of an address whose type nobody told.
+fn usual_type(kind: &str) -> &'static str {
+    match kind {
+        "image" => "image/*",
+        "audio" => "audio/*",
+        "video" => "video/*",
+        "document" => "application/pdf",
+        _ => "application/octet-stream",
+    }
+}
