@@ -16,7 +16,7 @@ use throughline_engine::ports::{Clock, IdSource};
 use throughline_engine::{Engine, EngineConfig, EngineLimits};
 use throughline_format::{ErrorCategory, UnifiedError};
 use throughline_providers::Provider;
-use throughline_store::{KeyRing, OsRandom, StoreError, StoreLimits, UnifiedStateStore, Vault, keyring};
+use throughline_store::{DiagnosticFiles, DiagnosticLimits, KeyRing, OsRandom, StoreError, StoreLimits, UnifiedStateStore, Vault, keyring};
 use throughline_store_sqlite::{SqliteConfig, SqliteStore};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
@@ -185,7 +185,12 @@ impl Server {
             demo::configure(&mut config, upstream.address(), upstream.key())?;
         }
         let sources = connect(&config, &config_name, variables, &vault)?;
-        let routes = Arc::new(RouteTable::new(&config.routes, &sources, &config_name)?);
+        let mut routes = RouteTable::new(&config.routes, &sources, &config_name)?;
+        let diagnostics = open_diagnostics(&config, &data, &vault)?;
+        if let (true, Some(files)) = (config.store.diagnostics, &diagnostics) {
+            routes = routes.recorded(Arc::clone(files), Arc::clone(&clock));
+        }
+        let routes = Arc::new(routes);
         let store = open_store(&config, &data, Arc::clone(&vault), clock.now()).await?;
         let engine = Engine::new(EngineConfig {
             store: Arc::clone(&store),
@@ -196,7 +201,7 @@ impl Server {
         })?;
         let recovered = engine.recover().await?;
         tracing::info!(?recovered, "recovered");
-        tokio::spawn(keep_clean(Arc::downgrade(&engine)));
+        tokio::spawn(keep_clean(Arc::downgrade(&engine), Arc::downgrade(&store), diagnostics));
         let listener = TcpListener::bind(config.server.listen)
             .await
             .map_err(|error| cannot_listen(config.server.listen, &error))?;
@@ -340,18 +345,32 @@ async fn open_store(
     Ok(Arc::new(store))
 }
 
+/// The raw bodies: when they are switched on, or to clean up those of an earlier time.
+fn open_diagnostics(config: &Config, data: &DataDir, vault: &Arc<Vault>) -> Result<Option<Arc<DiagnosticFiles>>, StoreError> {
+    if !config.store.diagnostics && !data.diagnostics().is_dir() {
+        return Ok(None);
+    }
+    let files = DiagnosticFiles::open(data.diagnostics(), Arc::clone(vault), DiagnosticLimits::default())?;
+    Ok(Some(Arc::new(files)))
+}
+
 /// How often conversations beyond the retention time are looked for.
 const CLEANUP_INTERVAL: Duration = Duration::from_hours(1);
 
 /// Removes what is beyond the retention time, at start and then every hour, for as long as the engine lives.
-async fn keep_clean(engine: Weak<Engine>) {
-    while let Some(engine) = engine.upgrade() {
+async fn keep_clean(engine: Weak<Engine>, store: Weak<dyn UnifiedStateStore>, diagnostics: Option<Arc<DiagnosticFiles>>) {
+    while let (Some(engine), Some(store)) = (engine.upgrade(), store.upgrade()) {
         match engine.clean().await {
             Ok(report) if report.removed > 0 => tracing::info!(?report, "removed conversations beyond the retention time"),
             Ok(_) => {}
             Err(error) => tracing::warn!(code = %error.code, message = %error.message, "cleanup did not finish; it goes on in an hour"),
         }
-        drop(engine);
+        if let Some(files) = &diagnostics
+            && let Err(error) = files.follow(store.as_ref()).await
+        {
+            tracing::warn!(code = error.code(), "raw bodies could not be cleaned up; it goes on in an hour");
+        }
+        drop((engine, store));
         tokio::time::sleep(CLEANUP_INTERVAL).await;
     }
 }

@@ -11,6 +11,7 @@
 mod access;
 mod config;
 mod demo;
+mod diagnostics;
 mod events;
 mod execution_context;
 mod support;
