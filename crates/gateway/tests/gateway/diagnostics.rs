@@ -89,5 +89,8 @@ async fn answers_and_journal_are_the_same_with_it_off_on_and_deleted() {
     assert_eq!(directions, [Direction::UpstreamRequest, Direction::UpstreamResponse]);
     let asked = String::from_utf8(bodies[0].body.clone()).unwrap();
     assert!(asked.contains("Hello!"), "{asked}");
-    assert!(bodies[1].body.windows(RAW.len()).any(|window| window == RAW), "what was looked for is in a raw body");
+    assert!(
+        bodies[1].body.windows(RAW.len()).any(|window| window == RAW),
+        "what was looked for is in a raw body"
+    );
 }

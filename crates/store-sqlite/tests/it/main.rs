@@ -1,6 +1,7 @@
 //! Behaviour of the SQLite store through its public API.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
+mod artifacts;
 mod contract;
 mod crash;
 mod files;
