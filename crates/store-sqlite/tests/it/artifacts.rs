@@ -269,6 +269,7 @@ async fn a_reference_and_a_removal_never_miss_each_other() {
         writer.await.unwrap();
     }
     assert!(collector.await.unwrap() > 0, "the collector had something to do");
+    while store.sweep(SweepRequest::new(samples::START)).await.unwrap().more {}
     collect_all(&store, later(1_000_002)).await;
     assert_eq!(store.artifact_by_digest(samples::PRINCIPAL, &Sha256::of(b"x")).await.unwrap(), None);
     assert!(store.check().await.unwrap().is_ok());
