@@ -5,6 +5,8 @@ mod artifacts;
 mod contract;
 mod crash;
 mod files;
+mod reader;
 mod schema;
+mod start;
 mod support;
 mod twins;
