@@ -127,7 +127,6 @@ async fn a_missing_or_altered_file_is_told() {
 
 #[tokio::test]
 async fn a_digest_does_not_open_somebody_elses_file() {
-    clause!("SEC-01");
     let home = Home::new();
     let (store, mine) = world(&home).await;
     let theirs = World::of(Arc::new(store.clone()), "theirs", "principal-b").await;

@@ -4,8 +4,10 @@
 mod artifacts;
 mod contract;
 mod crash;
+mod faults;
 mod files;
 mod reader;
+mod retention;
 mod schema;
 mod start;
 mod support;

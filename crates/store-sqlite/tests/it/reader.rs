@@ -3,7 +3,6 @@
 use std::process::Command;
 use std::sync::Arc;
 
-use throughline_format::clause;
 use throughline_store::contract::{World, samples};
 use throughline_store::export::{export, summary, verify};
 use throughline_store::{ConversationFilter, ConversationReader as _, JournalReader as _, ResourceReader as _, StoreAdmin as _};
@@ -44,7 +43,6 @@ async fn a_reader_sees_every_commit_and_changes_nothing() {
 
 #[tokio::test]
 async fn a_wrong_key_closes_the_private_state_and_leaves_the_history() {
-    clause!("SEC-03");
     let mut home = Home::new();
     let (store, world) = world(&home).await;
     world.say(&world.branch_id, &["i1"]).await;

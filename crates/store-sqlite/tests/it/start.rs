@@ -175,7 +175,6 @@ async fn a_check_that_is_not_needed_any_more_stops() {
 
 #[tokio::test]
 async fn a_ring_without_the_key_of_the_hashes_is_refused() {
-    clause!("STORE-06");
     let mut home = Home::new();
     let (store, world) = world(&home).await;
     world.say(&world.branch_id, &["i1"]).await;
