@@ -13,6 +13,9 @@ use throughline_store_sqlite::SqliteStore;
 
 use crate::support::{Home, config_at, new_vault, world};
 
+/// How many commits a torn log had.
+const STEPS: u64 = 40;
+
 /// Commits of one item, two events and the operation's own change each: what must stay together.
 async fn commit_step(world: &World, step: u64) -> Result<(), StoreError> {
     let head = (step > 1).then(|| format!("i{}", step - 1));
@@ -55,7 +58,6 @@ async fn a_torn_log_gives_a_prefix_of_the_commits() {
     let home = Home::new();
     let (store, world) = world(&home).await;
     world.start("op_1").await;
-    const STEPS: u64 = 40;
     for step in 1..=STEPS {
         commit_step(&world, step).await.unwrap();
     }
