@@ -396,3 +396,61 @@ fn cannot_listen(address: SocketAddr, error: &std::io::Error) -> UnifiedError {
         format!("cannot listen on {address}: {}", error.kind()),
     )
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicI64, Ordering};
+    use throughline_store::contract::{World, samples};
+    use throughline_store::{ConversationReader as _, MemoryStore};
+
+    struct HandClock(AtomicI64);
+
+    impl Clock for HandClock {
+        fn now(&self) -> throughline_format::Timestamp {
+            throughline_format::Timestamp::from_millis(self.0.load(Ordering::Relaxed))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn cleanup_runs_at_start_and_then_every_hour() {
+        throughline_format::clause!("RET-05");
+        let memory = MemoryStore::default();
+        let store: Arc<dyn UnifiedStateStore> = Arc::new(memory.clone());
+        let old = World::of(Arc::clone(&store), "old", samples::PRINCIPAL).await;
+        let mut young = World::of(Arc::clone(&store), "young", samples::PRINCIPAL).await;
+        young.now = samples::START.plus_millis(7 * samples::DAY);
+        young.say(&young.branch_id.clone(), &["i1"]).await;
+        let clock = Arc::new(HandClock(AtomicI64::new(young.now.millis())));
+        let engine = Engine::new(EngineConfig {
+            store: Arc::clone(&store),
+            vault: Arc::clone(&old.vault),
+            clock: Arc::<HandClock>::clone(&clock),
+            ids: Arc::new(UuidSource),
+            limits: EngineLimits::default(),
+        })
+        .unwrap();
+        let cleaning = tokio::spawn(keep_clean(Arc::downgrade(&engine), Arc::downgrade(&store), None));
+        let kept = async || {
+            let mut kept = Vec::new();
+            for id in ["conv_old", "conv_young"] {
+                if memory.conversation(&samples::id(id)).await.unwrap().is_some() {
+                    kept.push(id);
+                }
+            }
+            kept
+        };
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(kept().await, ["conv_young"], "at start");
+        clock.0.fetch_add(8 * samples::DAY, Ordering::Relaxed);
+        tokio::time::sleep(CLEANUP_INTERVAL - Duration::from_secs(10)).await;
+        assert_eq!(kept().await, ["conv_young"]);
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        assert_eq!(kept().await, [""; 0], "an hour later");
+        // It ends with the engine.
+        drop(engine);
+        tokio::time::sleep(CLEANUP_INTERVAL * 2).await;
+        assert!(cleaning.is_finished());
+    }
+}

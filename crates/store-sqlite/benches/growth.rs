@@ -4,7 +4,14 @@
 //! append, one resume and one removed conversation cost. Costs that grow with the logarithm of the size at most stay within a
 //! factor of about 1.5 from a hundredth of the size to the whole; the run fails beyond 2. Syncs are those of `durability = "normal"`, so that the
 //! figures are about the store and not about the disk. `THROUGHLINE_BENCH_CONVERSATIONS` sets another size.
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::indexing_slicing, missing_docs)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::indexing_slicing,
+    missing_docs
+)]
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
