@@ -35,7 +35,10 @@ const WALLS: &[(&str, &[&str])] = &[
     ("tokio", &["store-sqlite", "engine", "providers", "gateway", "cli", "conformance"]),
     ("uuid", &["engine", "gateway"]),
     // No `serde` in what runs a turn: nothing of the execution context can become a record.
-    ("serde", &["format", "protocols", "store", "store-sqlite", "gateway", "cli", "conformance"]),
+    (
+        "serde",
+        &["format", "protocols", "store", "store-sqlite", "gateway", "cli", "conformance"],
+    ),
     ("getrandom", &["store", "engine", "gateway", "cli"]),
 ];
 /// Which of our crates a crate may depend on. A crate that is not listed here is a finding.

@@ -345,3 +345,55 @@ async fn a_disk_that_is_full_at_any_point_is_told_and_survived() {
     assert!((5..12).contains(&refused), "{refused}");
     assert!(store.check().await.unwrap().is_ok());
 }
+
+#[tokio::test]
+async fn cleanup_waits_while_the_queue_is_more_than_half_full() {
+    clause!("RET-05");
+    let directory = tempfile::tempdir().unwrap();
+    let queue = QueueLimits {
+        entries: 4,
+        ..QueueLimits::default()
+    };
+    let (store, world) = world(SqliteConfig {
+        queue,
+        ..config(directory.path())
+    })
+    .await;
+    let gone = World::of(Arc::new(store.clone()), "gone", samples::PRINCIPAL).await;
+    let delete = WriteOp::DeleteConversation {
+        only_if: throughline_store::DeletionCondition::Always,
+    };
+    gone.commit(vec![delete]).await.unwrap();
+    let release = hold(&store);
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let note = |name: &'static str, store: &SqliteStore, batch: WriteBatch| {
+        let (order, store) = (order.clone(), store.clone());
+        async move {
+            store.commit(batch).await.unwrap();
+            order.lock().unwrap().push(name);
+        }
+        .boxed()
+    };
+    let mut futures: Vec<BoxFuture<'_, ()>> = (0..3).map(|number| note("append", &store, start(&world, number))).collect();
+    let (swept, sweeping) = (order.clone(), store.clone());
+    futures.push(
+        async move {
+            let request = throughline_store::SweepRequest::new(samples::START);
+            let step = sweeping.sweep(request).await.unwrap();
+            assert_eq!((step.rows, step.more), (0, true), "nothing is removed before the appends");
+            swept.lock().unwrap().push("sweep");
+        }
+        .boxed(),
+    );
+    futures.push(async move { drop(release) }.boxed());
+    join_all(futures).await;
+    assert_eq!(*order.lock().unwrap(), ["append", "append", "append", "sweep"]);
+    assert!(
+        store
+            .sweep(throughline_store::SweepRequest::new(samples::START))
+            .await
+            .unwrap()
+            .rows
+            > 0
+    );
+}
