@@ -80,6 +80,19 @@ pub(crate) fn full() -> Result<(), Failure> {
         "cargo",
         &["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"],
     )?;
+    // The suite kills the store a few times; here it is enough times to hit the rare moments.
+    let kills = [
+        "THROUGHLINE_TEST_CRASH_ROUNDS=200",
+        "cargo",
+        "test",
+        "--locked",
+        "-p",
+        "throughline-store-sqlite",
+        "--test",
+        "it",
+        "crash::",
+    ];
+    repo::execute("env", &kills)?;
     repo::execute("cargo", &["build", "--locked", "--release", "-p", "throughline-cli"])?;
     run(false)
 }

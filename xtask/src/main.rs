@@ -21,7 +21,8 @@ const USAGE: &str = "usage: cargo run -p xtask -- COMMAND
   corpus [--raise]    acceptance scripts against the release binary, or the one that THROUGHLINE_BIN names, held to
                       conformance/corpus-floor.tsv
                       (--raise: write better figures to the floor)
-  full                everything but rustdoc and end-to-end tests: tidy, docs, clauses, tests, lints, release build, corpus";
+  full                everything but rustdoc and end-to-end tests: tidy, docs, clauses, tests, 200 kills of the store, lints, release
+                      build, corpus";
 
 /// Runs case files with the runner of `crates/conformance`, a program of its own so that the other commands need no store.
 fn case(files: &[&str]) -> Result<(), Failure> {

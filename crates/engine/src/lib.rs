@@ -12,6 +12,7 @@
 mod cancel;
 mod claims;
 pub mod cursor;
+pub mod diagnostics;
 mod engine;
 pub mod lineage;
 pub mod live;

@@ -60,6 +60,8 @@ pub trait IdSource: Send + Sync {
 /// }
 /// ```
 pub struct UpstreamCall {
+    /// Conversation, for the diagnostic store.
+    pub conversation_id: UnifiedId,
     /// Operation, for logs.
     pub operation_id: UnifiedId,
     /// Our request ID.

@@ -126,6 +126,7 @@ impl Producer {
             }
             let loss = outgoing.loss;
             let call = UpstreamCall {
+                conversation_id: self.operation.conversation_id.clone(),
                 operation_id: self.operation.operation_id.clone(),
                 request_id: self.projector.prepared.request_id.clone(),
                 model: target.model.clone(),

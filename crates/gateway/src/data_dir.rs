@@ -61,6 +61,11 @@ impl DataDir {
         self.root.join("artifacts")
     }
 
+    /// `diagnostics`; there only when it was switched on.
+    pub fn diagnostics(&self) -> PathBuf {
+        self.root.join("diagnostics")
+    }
+
     /// `keys/keyring.json`
     pub fn key_ring(&self) -> PathBuf {
         self.root.join("keys").join("keyring.json")

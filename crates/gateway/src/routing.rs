@@ -4,9 +4,11 @@ use crate::config::{Choice, ConfigError, Problem, RouteConfig};
 use crate::glob;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use throughline_engine::ports::{Router, Target};
+use throughline_engine::diagnostics::Recorded;
+use throughline_engine::ports::{Clock, Router, Target};
 use throughline_format::{ErrorCategory, ProtocolFamily, UnifiedError};
 use throughline_providers::{Provider, TargetOptions};
+use throughline_store::DiagnosticFiles;
 
 /// Something that targets are built from: a provider, or what a test puts in its place.
 pub trait TargetSource: Send + Sync {
@@ -42,6 +44,7 @@ impl Route {
 /// The routes of a configuration in their order; the first match wins.
 pub struct RouteTable {
     routes: Vec<Route>,
+    recorder: Option<(Arc<DiagnosticFiles>, Arc<dyn Clock>)>,
 }
 
 impl RouteTable {
@@ -77,13 +80,23 @@ impl RouteTable {
             });
         }
         if problems.is_empty() {
-            Ok(Self { routes: table })
+            Ok(Self {
+                routes: table,
+                recorder: None,
+            })
         } else {
             Err(ConfigError {
                 file: file.to_owned(),
                 problems,
             })
         }
+    }
+
+    /// The same routes, with the raw bodies of every call kept.
+    #[must_use]
+    pub fn recorded(mut self, files: Arc<DiagnosticFiles>, clock: Arc<dyn Clock>) -> Self {
+        self.recorder = Some((files, clock));
+        self
     }
 
     /// Names that a client of this protocol can ask for, in the order of the routes: the patterns that are names.
@@ -147,7 +160,13 @@ impl Router for RouteTable {
         route
             .choices
             .iter()
-            .map(|(source, name)| source.build_target(name.as_deref().unwrap_or(model), &route.options))
+            .map(|(source, name)| {
+                let mut target = source.build_target(name.as_deref().unwrap_or(model), &route.options)?;
+                if let Some((files, clock)) = &self.recorder {
+                    target.upstream = Arc::new(Recorded::new(target.upstream, Arc::clone(files), Arc::clone(clock)));
+                }
+                Ok(target)
+            })
             .collect()
     }
 }

@@ -16,7 +16,7 @@ use throughline_engine::ports::{Clock, IdSource};
 use throughline_engine::{Engine, EngineConfig, EngineLimits};
 use throughline_format::{ErrorCategory, UnifiedError};
 use throughline_providers::Provider;
-use throughline_store::{KeyRing, OsRandom, StoreError, StoreLimits, UnifiedStateStore, Vault, keyring};
+use throughline_store::{DiagnosticFiles, DiagnosticLimits, KeyRing, OsRandom, StoreError, StoreLimits, UnifiedStateStore, Vault, keyring};
 use throughline_store_sqlite::{SqliteConfig, SqliteStore};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
@@ -185,7 +185,12 @@ impl Server {
             demo::configure(&mut config, upstream.address(), upstream.key())?;
         }
         let sources = connect(&config, &config_name, variables, &vault)?;
-        let routes = Arc::new(RouteTable::new(&config.routes, &sources, &config_name)?);
+        let mut routes = RouteTable::new(&config.routes, &sources, &config_name)?;
+        let diagnostics = open_diagnostics(&config, &data, &vault)?;
+        if let (true, Some(files)) = (config.store.diagnostics, &diagnostics) {
+            routes = routes.recorded(Arc::clone(files), Arc::clone(&clock));
+        }
+        let routes = Arc::new(routes);
         let store = open_store(&config, &data, Arc::clone(&vault), clock.now()).await?;
         let engine = Engine::new(EngineConfig {
             store: Arc::clone(&store),
@@ -196,7 +201,7 @@ impl Server {
         })?;
         let recovered = engine.recover().await?;
         tracing::info!(?recovered, "recovered");
-        tokio::spawn(keep_clean(Arc::downgrade(&engine)));
+        tokio::spawn(keep_clean(Arc::downgrade(&engine), Arc::downgrade(&store), diagnostics));
         let listener = TcpListener::bind(config.server.listen)
             .await
             .map_err(|error| cannot_listen(config.server.listen, &error))?;
@@ -340,18 +345,32 @@ async fn open_store(
     Ok(Arc::new(store))
 }
 
+/// The raw bodies: when they are switched on, or to clean up those of an earlier time.
+fn open_diagnostics(config: &Config, data: &DataDir, vault: &Arc<Vault>) -> Result<Option<Arc<DiagnosticFiles>>, StoreError> {
+    if !config.store.diagnostics && !data.diagnostics().is_dir() {
+        return Ok(None);
+    }
+    let files = DiagnosticFiles::open(data.diagnostics(), Arc::clone(vault), DiagnosticLimits::default())?;
+    Ok(Some(Arc::new(files)))
+}
+
 /// How often conversations beyond the retention time are looked for.
 const CLEANUP_INTERVAL: Duration = Duration::from_hours(1);
 
 /// Removes what is beyond the retention time, at start and then every hour, for as long as the engine lives.
-async fn keep_clean(engine: Weak<Engine>) {
-    while let Some(engine) = engine.upgrade() {
+async fn keep_clean(engine: Weak<Engine>, store: Weak<dyn UnifiedStateStore>, diagnostics: Option<Arc<DiagnosticFiles>>) {
+    while let (Some(engine), Some(store)) = (engine.upgrade(), store.upgrade()) {
         match engine.clean().await {
             Ok(report) if report.removed > 0 => tracing::info!(?report, "removed conversations beyond the retention time"),
             Ok(_) => {}
             Err(error) => tracing::warn!(code = %error.code, message = %error.message, "cleanup did not finish; it goes on in an hour"),
         }
-        drop(engine);
+        if let Some(files) = &diagnostics
+            && let Err(error) = files.follow(store.as_ref()).await
+        {
+            tracing::warn!(code = error.code(), "raw bodies could not be cleaned up; it goes on in an hour");
+        }
+        drop((engine, store));
         tokio::time::sleep(CLEANUP_INTERVAL).await;
     }
 }
@@ -376,4 +395,62 @@ fn cannot_listen(address: SocketAddr, error: &std::io::Error) -> UnifiedError {
         "listen",
         format!("cannot listen on {address}: {}", error.kind()),
     )
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicI64, Ordering};
+    use throughline_store::contract::{World, samples};
+    use throughline_store::{ConversationReader as _, MemoryStore};
+
+    struct HandClock(AtomicI64);
+
+    impl Clock for HandClock {
+        fn now(&self) -> throughline_format::Timestamp {
+            throughline_format::Timestamp::from_millis(self.0.load(Ordering::Relaxed))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn cleanup_runs_at_start_and_then_every_hour() {
+        throughline_format::clause!("RET-05");
+        let memory = MemoryStore::default();
+        let store: Arc<dyn UnifiedStateStore> = Arc::new(memory.clone());
+        let old = World::of(Arc::clone(&store), "old", samples::PRINCIPAL).await;
+        let mut young = World::of(Arc::clone(&store), "young", samples::PRINCIPAL).await;
+        young.now = samples::START.plus_millis(7 * samples::DAY);
+        young.say(&young.branch_id.clone(), &["i1"]).await;
+        let clock = Arc::new(HandClock(AtomicI64::new(young.now.millis())));
+        let engine = Engine::new(EngineConfig {
+            store: Arc::clone(&store),
+            vault: Arc::clone(&old.vault),
+            clock: Arc::<HandClock>::clone(&clock),
+            ids: Arc::new(UuidSource),
+            limits: EngineLimits::default(),
+        })
+        .unwrap();
+        let cleaning = tokio::spawn(keep_clean(Arc::downgrade(&engine), Arc::downgrade(&store), None));
+        let kept = async || {
+            let mut kept = Vec::new();
+            for id in ["conv_old", "conv_young"] {
+                if memory.conversation(&samples::id(id)).await.unwrap().is_some() {
+                    kept.push(id);
+                }
+            }
+            kept
+        };
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(kept().await, ["conv_young"], "at start");
+        clock.0.fetch_add(8 * samples::DAY, Ordering::Relaxed);
+        tokio::time::sleep(CLEANUP_INTERVAL - Duration::from_secs(10)).await;
+        assert_eq!(kept().await, ["conv_young"]);
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        assert_eq!(kept().await, [""; 0], "an hour later");
+        // It ends with the engine.
+        drop(engine);
+        tokio::time::sleep(CLEANUP_INTERVAL * 2).await;
+        assert!(cleaning.is_finished());
+    }
 }

@@ -48,6 +48,7 @@ fn spec(kind: ProviderKind, url: &str) -> ProviderSpec {
 
 fn call(stream: bool) -> UpstreamCall {
     UpstreamCall {
+        conversation_id: UnifiedId::parse("conv_1").unwrap(),
         operation_id: UnifiedId::parse("op_1").unwrap(),
         request_id: UnifiedId::parse("req_1").unwrap(),
         model: "m".to_owned(),

@@ -22,6 +22,8 @@ pub(crate) enum Job {
     Sweep(SweepRequest, Ack<SweepReport>),
     Collect(CollectRequest, Ack<CollectReport>),
     Backup(PathBuf, Ack<BackupReport>),
+    /// Does nothing but wait for its turn.
+    Pass(Ack<()>),
     /// Ends the writer after everything before it; the threads are waited for first.
     Close(Vec<JoinHandle<()>>, Option<Ack<()>>),
     /// Lets a test change the writer's connection.

@@ -217,6 +217,7 @@ impl StateWriter for SqliteStore {
     fn collect(&self, request: CollectRequest) -> StoreFuture<'_, CollectReport> {
         Box::pin(async move {
             if self.inner.queue.is_half_full() && !self.inner.queue.is_closed() {
+                self.inner.queue.ask(Job::Pass).await?;
                 return Ok(CollectReport {
                     more: true,
                     ..CollectReport::default()
@@ -240,7 +241,8 @@ impl StateWriter for SqliteStore {
     fn sweep(&self, request: SweepRequest) -> StoreFuture<'_, SweepReport> {
         Box::pin(async move {
             if self.inner.queue.is_half_full() && !self.inner.queue.is_closed() {
-                // Appends come first; the caller asks again.
+                // Appends come first: those that wait now are written before the caller asks again.
+                self.inner.queue.ask(Job::Pass).await?;
                 return Ok(SweepReport {
                     more: true,
                     ..SweepReport::default()

@@ -93,6 +93,7 @@ impl Writer {
                     let report = self.backup(destination);
                     answer(ack, report);
                 }
+                Ok(Job::Pass(ack)) => answer(ack, Ok(())),
                 Ok(Job::Close(threads, ack)) => {
                     let closed = self.close(threads);
                     if let Some(ack) = ack {

@@ -236,3 +236,164 @@ async fn the_log_stays_short() {
     }
     assert!(longest < 72 * 1024 * 1024, "{longest}");
 }
+
+#[tokio::test]
+async fn connections_have_the_settings_of_the_design() {
+    clause!("STORE-03");
+    let directory = tempfile::tempdir().unwrap();
+    let (store, _world) = world(config(directory.path())).await;
+    let settings = |connection: &rusqlite::Connection, names: &[&str]| -> Vec<(String, String)> {
+        let value = |name: &str| {
+            let value: rusqlite::types::Value = connection.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0)).unwrap();
+            match value {
+                rusqlite::types::Value::Integer(number) => number.to_string(),
+                rusqlite::types::Value::Text(text) => text,
+                other => panic!("{name} is {other:?}"),
+            }
+        };
+        names.iter().map(|name| ((*name).to_owned(), value(name))).collect()
+    };
+    let expect = |list: &[(&str, &str)]| -> Vec<(String, String)> {
+        list.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    };
+    let writer = [
+        ("page_size", "4096"),
+        ("auto_vacuum", "2"),
+        ("journal_mode", "wal"),
+        ("synchronous", "2"),
+        ("foreign_keys", "1"),
+        ("busy_timeout", "5000"),
+        ("cache_size", "-16000"),
+        ("wal_autocheckpoint", "0"),
+        ("journal_size_limit", "67108864"),
+        ("secure_delete", "2"),
+        ("trusted_schema", "0"),
+        ("temp_store", "2"),
+    ];
+    let (send, found) = mpsc::channel();
+    store.on_writer(move |connection| {
+        let names: Vec<&str> = writer.iter().map(|(name, _)| *name).collect();
+        send.send(settings(connection, &names)).unwrap();
+    });
+    assert_eq!(found.recv().unwrap(), expect(&writer));
+    let reader = [
+        ("query_only", "1"),
+        ("busy_timeout", "5000"),
+        ("trusted_schema", "0"),
+        ("mmap_size", "0"),
+    ];
+    let found = store
+        .read(move |connection| {
+            let names: Vec<&str> = reader.iter().map(|(name, _)| *name).collect();
+            assert!(connection.execute("DELETE FROM conversations", []).is_err());
+            Ok(settings(connection, &names))
+        })
+        .await
+        .unwrap();
+    assert_eq!(found, expect(&reader));
+    // Less durability is a choice, and never "off".
+    let directory = tempfile::tempdir().unwrap();
+    let (store, _world) = world(SqliteConfig {
+        durability: Durability::Normal,
+        ..config(directory.path())
+    })
+    .await;
+    let (send, found) = mpsc::channel();
+    store.on_writer(move |connection| send.send(settings(connection, &["synchronous"])).unwrap());
+    assert_eq!(found.recv().unwrap(), expect(&[("synchronous", "1")]));
+}
+
+/// Full at every page on the way: whatever the point, the error is the same and nothing of the group stays.
+#[tokio::test]
+async fn a_disk_that_is_full_at_any_point_is_told_and_survived() {
+    let directory = tempfile::tempdir().unwrap();
+    let (store, world) = world(config(directory.path())).await;
+    let mut refused = 0;
+    for room in 0..12 {
+        store.on_writer(move |connection| {
+            let pages: i64 = connection.query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
+            connection
+                .query_row(&format!("PRAGMA max_page_count = {}", pages + room), [], |_| Ok(()))
+                .unwrap();
+        });
+        let batch = |kind: &str| {
+            let branch = samples::root(&world.conversation_id, &samples::id(&format!("br_{kind}{room}")));
+            let append = WriteOp::AppendItems {
+                branch_id: branch.branch_id.clone(),
+                expected_head: None,
+                items: vec![samples::message(&format!("i{kind}{room}"), &"x".repeat(30_000))],
+            };
+            WriteBatch::new(world.now, world.conversation_id.clone())
+                .with(WriteOp::CreateBranch(branch))
+                .with(append)
+        };
+        match store.commit(batch("a")).await {
+            Ok(_) => {}
+            Err(error) => {
+                assert_eq!(error, StoreError::Full, "room for {room} pages");
+                refused += 1;
+                let branch = samples::id(&format!("br_a{room}"));
+                assert!(store.branch(&branch).await.unwrap().is_none(), "room for {room} pages");
+            }
+        }
+        // The file was opened anew after an error, which took the bound away, as freed space would.
+        store.on_writer(|connection| {
+            connection.query_row("PRAGMA max_page_count = 1073741823", [], |_| Ok(())).unwrap();
+        });
+        store.commit(batch("b")).await.unwrap();
+    }
+    assert!((5..12).contains(&refused), "{refused}");
+    assert!(store.check().await.unwrap().is_ok());
+}
+
+#[tokio::test]
+async fn cleanup_waits_while_the_queue_is_more_than_half_full() {
+    clause!("RET-05");
+    let directory = tempfile::tempdir().unwrap();
+    let queue = QueueLimits {
+        entries: 4,
+        ..QueueLimits::default()
+    };
+    let (store, world) = world(SqliteConfig {
+        queue,
+        ..config(directory.path())
+    })
+    .await;
+    let gone = World::of(Arc::new(store.clone()), "gone", samples::PRINCIPAL).await;
+    let delete = WriteOp::DeleteConversation {
+        only_if: throughline_store::DeletionCondition::Always,
+    };
+    gone.commit(vec![delete]).await.unwrap();
+    let release = hold(&store);
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let note = |name: &'static str, store: &SqliteStore, batch: WriteBatch| {
+        let (order, store) = (order.clone(), store.clone());
+        async move {
+            store.commit(batch).await.unwrap();
+            order.lock().unwrap().push(name);
+        }
+        .boxed()
+    };
+    let mut futures: Vec<BoxFuture<'_, ()>> = (0..3).map(|number| note("append", &store, start(&world, number))).collect();
+    let (swept, sweeping) = (order.clone(), store.clone());
+    futures.push(
+        async move {
+            let request = throughline_store::SweepRequest::new(samples::START);
+            let step = sweeping.sweep(request).await.unwrap();
+            assert_eq!((step.rows, step.more), (0, true), "nothing is removed before the appends");
+            swept.lock().unwrap().push("sweep");
+        }
+        .boxed(),
+    );
+    futures.push(async move { drop(release) }.boxed());
+    join_all(futures).await;
+    assert_eq!(*order.lock().unwrap(), ["append", "append", "append", "sweep"]);
+    assert!(
+        store
+            .sweep(throughline_store::SweepRequest::new(samples::START))
+            .await
+            .unwrap()
+            .rows
+            > 0
+    );
+}

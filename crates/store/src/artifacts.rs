@@ -38,6 +38,8 @@ struct Busy {
     held: BTreeMap<Sha256, usize>,
     /// Digests whose metadata is going or gone, and whose file goes next.
     removing: BTreeSet<Sha256>,
+    /// Temporary files that are being written.
+    writing: BTreeSet<PathBuf>,
 }
 
 /// Keeps the file of a digest from being collected, from before it is written until its reference is committed.
@@ -134,7 +136,9 @@ impl ArtifactFiles {
     pub fn put_reader(&self, content: &mut dyn Read) -> Result<(Sha256, u64), StoreError> {
         let number = self.next_temporary.fetch_add(1, Ordering::Relaxed);
         let temporary = self.directory.join(TEMPORARY).join(format!("{}-{number}", std::process::id()));
+        lock(&self.busy).writing.insert(temporary.clone());
         let written = self.write_and_name(&temporary, content);
+        lock(&self.busy).writing.remove(&temporary);
         if written.is_err() {
             // The error of the write is the one to tell; a left-over temporary file is removed by a later scan.
             let _ = fs::remove_file(&temporary);
@@ -315,7 +319,7 @@ impl ArtifactFiles {
     /// process did not end, older than `before_millis`, are removed along the way.
     pub fn shard(&self, first_byte: u8, before_millis: i64) -> Result<Vec<FoundFile>, StoreError> {
         for (path, modified) in files_in(&self.directory.join(TEMPORARY))? {
-            if modified < before_millis {
+            if modified < before_millis && !lock(&self.busy).writing.contains(&path) {
                 // Somebody else may have been faster.
                 let _ = fs::remove_file(path);
             }

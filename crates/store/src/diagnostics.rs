@@ -125,6 +125,11 @@ impl DiagnosticFiles {
         })
     }
 
+    /// Its bounds.
+    pub const fn limits(&self) -> &DiagnosticLimits {
+        &self.limits
+    }
+
     /// Seals and keeps a body. It is not synced: a crash may lose the last ones.
     pub fn record(&self, diagnostic: &Diagnostic) -> Result<(), StoreError> {
         let header = Header {

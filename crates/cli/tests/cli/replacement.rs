@@ -101,3 +101,59 @@ fn one_format_crate_and_no_switch_for_another() {
     assert_eq!(violation["path"], "/schemaVersion", "{report}");
     assert!(violation["message"].as_str().unwrap().contains("1.0"), "{report}");
 }
+
+/// The crates of this repository that a manifest names as dependencies.
+fn own_dependencies(manifest: &str) -> Vec<String> {
+    let dependencies = manifest.split("\n[dependencies]\n").nth(1).unwrap_or_default();
+    let dependencies = dependencies.split("\n[").next().unwrap_or_default();
+    let lines = dependencies.lines().filter_map(|line| line.strip_prefix("throughline-"));
+    lines.map(|line| line.split(['.', ' ', '=']).next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn the_server_is_a_shell_around_libraries() {
+    throughline_format::clause!("STORE-07");
+    let manifest = |name: &str| std::fs::read_to_string(root().join("crates").join(name).join("Cargo.toml")).unwrap();
+    // The libraries, directly or through one another, never reach the server.
+    let libraries = ["format", "protocols", "store", "store-sqlite", "engine", "providers"];
+    for library in libraries {
+        let mut reached = std::collections::BTreeSet::new();
+        let mut waiting = own_dependencies(&manifest(library));
+        while let Some(next) = waiting.pop() {
+            if reached.insert(next.clone()) {
+                waiting.extend(own_dependencies(&manifest(&next)));
+            }
+        }
+        assert!(
+            !reached.contains("gateway") && !reached.contains("cli"),
+            "{library} reaches {reached:?}"
+        );
+    }
+    assert!(own_dependencies(&manifest("gateway")).contains(&"store-sqlite".to_owned()));
+    // And the server has nothing of theirs: no SQL, no rows, no sealing, no wire types, no projection, no driver of its own.
+    let mut sources_of_gateway = Vec::new();
+    sources(&root().join("crates/gateway/src"), &mut sources_of_gateway);
+    assert!(sources_of_gateway.len() > 10);
+    for (path, text) in sources_of_gateway {
+        for word in [
+            "rusqlite",
+            "SELECT ",
+            "INSERT INTO",
+            "WriteBatch",
+            "WriteOp",
+            "impl UnifiedStateStore",
+            "impl StateWriter",
+            ".seal(",
+            "impl Codec",
+            "encode_request(",
+            "decode_response(",
+            "impl Upstream ",
+            "chacha20poly1305",
+        ] {
+            assert!(!text.contains(word), "{} has {word}", path.display());
+        }
+    }
+    for outside in ["rusqlite", "chacha20poly1305", "hmac"] {
+        assert!(!manifest("gateway").contains(outside), "{outside}");
+    }
+}

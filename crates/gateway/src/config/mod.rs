@@ -89,6 +89,8 @@ pub struct StoreConfig {
     pub retention_days: u32,
     /// How durable a commit is.
     pub durability: Durability,
+    /// Whether raw bodies of provider calls are kept, sealed, for finding faults.
+    pub diagnostics: bool,
 }
 
 impl Default for StoreConfig {
@@ -96,6 +98,7 @@ impl Default for StoreConfig {
         Self {
             retention_days: 7,
             durability: Durability::Full,
+            diagnostics: false,
         }
     }
 }

@@ -154,8 +154,8 @@ fn store(section: &Section<'_, '_>) -> StoreConfig {
             _ => section.problem("durability", "expected \"full\" or \"normal\""),
         }
     }
-    if section.boolean("diagnostics") == Some(true) {
-        section.problem("diagnostics", "is not available in this version");
+    if let Some(diagnostics) = section.boolean("diagnostics") {
+        store.diagnostics = diagnostics;
     }
     section.finish(&[]);
     store

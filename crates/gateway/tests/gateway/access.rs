@@ -1,6 +1,6 @@
 //! Who may use a gateway: keys, hosts, origins.
 
-use crate::support::{Settings, World, chat, json};
+use crate::support::{Settings, World, chat, delta, header, json};
 use throughline_format::Timestamp;
 use throughline_gateway::auth::ClientKeys;
 
@@ -73,4 +73,102 @@ async fn without_keys_hosts_and_origins_are_checked() {
         }
         assert_eq!(request.send().await.unwrap().status(), status, "{host:?} {origin:?}");
     }
+}
+
+/// Every place where an ID can be presented, by its owner, by somebody else with a key of their own, and without a key. What
+/// somebody else may not see looks exactly as what is not there.
+#[tokio::test]
+async fn the_matrix_of_ids() {
+    throughline_format::clause!("SEC-01");
+    let mut keys = ClientKeys::default();
+    let (mine, yours) = (
+        keys.create("mine", Timestamp::EPOCH).unwrap(),
+        keys.create("yours", Timestamp::EPOCH).unwrap(),
+    );
+    let world = World::with(Settings {
+        required: true,
+        keys,
+        ..Settings::default()
+    })
+    .await;
+    let feed = world.provider.live();
+    feed.send(Ok(bytes::Bytes::from(delta("one")))).unwrap();
+    let begun = world
+        .post("/v1/chat/completions", &chat("plain", true, "hi"))
+        .bearer_auth(mine.key.as_str())
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(begun.status(), 200);
+    let [operation, conversation, cursor] =
+        ["throughline-operation", "throughline-conversation", "throughline-cursor"].map(|name| header(&begun, name));
+    assert!(
+        [&operation, &conversation].iter().all(|id| !id.contains("mine") && id.len() > 26),
+        "opaque"
+    );
+    // The same shape as the real ones, and nobody's.
+    let (no_operation, no_conversation) = (format!("op_{}", "0".repeat(26)), format!("conv_{}", "0".repeat(26)));
+    let operations = ["", "/events", "/events?after=0", &format!("/events?cursor={cursor}"), "/cancel"];
+    for rest in operations {
+        let ask = async |id: &str, key: Option<&str>| {
+            let path = format!("/unified/v2/operations/{id}{rest}");
+            let request = if rest == "/cancel" {
+                world.post(&path, &serde_json::json!({}))
+            } else {
+                world.get(&path)
+            };
+            let request = match key {
+                Some(key) => request.bearer_auth(key),
+                None => request,
+            };
+            request.send().await.unwrap()
+        };
+        assert_eq!(ask(&operation, None).await.status(), 401, "{rest}");
+        let [foreign, absent] = [&operation, &no_operation].map(|id| ask(id, Some(yours.key.as_str())));
+        let (foreign, absent) = (foreign.await, absent.await);
+        assert_eq!(
+            (foreign.status(), absent.status()),
+            (absent.status(), reqwest::StatusCode::NOT_FOUND),
+            "{rest}"
+        );
+        let (mut foreign, mut absent) = (json(foreign).await, json(absent).await);
+        for body in [&mut foreign, &mut absent] {
+            body["error"]["requestId"].take();
+        }
+        assert_eq!(foreign, absent, "{rest}: both look alike");
+        if rest != "/cancel" {
+            assert_eq!(ask(&operation, Some(mine.key.as_str())).await.status(), 200, "{rest}");
+        }
+    }
+    // A conversation that is named explicitly.
+    for protocol in ["/v1/chat/completions", "/v1/messages"] {
+        let ask = async |id: &str, key: &str| {
+            let body = if protocol == "/v1/messages" {
+                crate::support::messages("plain", false, "more")
+            } else {
+                chat("plain", false, "more")
+            };
+            let request = world.post(protocol, &body).bearer_auth(key).header("throughline-conversation", id);
+            request.send().await.unwrap()
+        };
+        let (foreign, absent) = (
+            ask(&conversation, yours.key.as_str()).await,
+            ask(&no_conversation, yours.key.as_str()).await,
+        );
+        assert_eq!((foreign.status().as_u16(), absent.status().as_u16()), (404, 404), "{protocol}");
+        let (foreign, absent) = (foreign.text().await.unwrap(), absent.text().await.unwrap());
+        assert!(
+            !foreign.contains(&conversation) || absent.contains(&no_conversation),
+            "{foreign} {absent}"
+        );
+    }
+    // Nobody cancelled it: the owner reads on, and cancels.
+    feed.send(Ok(bytes::Bytes::from(delta("two")))).unwrap();
+    let path = format!("/unified/v2/operations/{operation}");
+    let state = json(world.get(&path).bearer_auth(mine.key.as_str()).send().await.unwrap()).await;
+    assert_eq!(state["state"], "running");
+    let cancelled = world
+        .post(&format!("{path}/cancel"), &serde_json::json!({}))
+        .bearer_auth(mine.key.as_str());
+    assert_eq!(cancelled.send().await.unwrap().status(), 202);
 }

@@ -171,10 +171,10 @@ fn each_error_names_line_and_key() {
         ],
     );
     check(
-        "[store]\ndurability = \"none\"\ndiagnostics = true\n",
+        "[store]\ndurability = \"none\"\ndiagnostics = 1\n",
         &[
             "throughline.toml:2: store.durability: expected \"full\" or \"normal\"",
-            "throughline.toml:3: store.diagnostics: is not available in this version",
+            "throughline.toml:3: store.diagnostics: expected true or false, found a whole number",
         ],
     );
     check("[server\nlisten = 1\n", &["throughline.toml:1: unclosed table, expected `]`"]);

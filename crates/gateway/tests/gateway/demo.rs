@@ -9,14 +9,14 @@ use throughline_gateway::demo::{ANTHROPIC_MODEL, OPENAI_MODEL};
 use throughline_gateway::server::{ServeOptions, Server, StartError, check};
 use tokio::sync::mpsc;
 
-struct Gateway {
-    url: String,
+pub(crate) struct Gateway {
+    pub(crate) url: String,
     http: reqwest::Client,
     stop: mpsc::Sender<()>,
     task: tokio::task::JoinHandle<Result<(), throughline_format::UnifiedError>>,
 }
 
-fn options(folder: &Path) -> ServeOptions {
+pub(crate) fn options(folder: &Path) -> ServeOptions {
     let mut config = Config::default();
     config.server.listen = "127.0.0.1:0".parse().unwrap();
     ServeOptions {
@@ -30,7 +30,11 @@ fn options(folder: &Path) -> ServeOptions {
 
 impl Gateway {
     async fn start(folder: &Path) -> Self {
-        let server = Server::start(options(folder), &|_| None).await.unwrap();
+        Self::start_with(options(folder)).await
+    }
+
+    pub(crate) async fn start_with(options: ServeOptions) -> Self {
+        let server = Server::start(options, &|_| None).await.unwrap();
         let (stop, stops) = mpsc::channel(2);
         Self {
             url: server.url(),
@@ -40,7 +44,7 @@ impl Gateway {
         }
     }
 
-    async fn ask(&self, path: &str, body: &Value) -> reqwest::Response {
+    pub(crate) async fn ask(&self, path: &str, body: &Value) -> reqwest::Response {
         let response = self
             .http
             .post(format!("{}{path}", self.url))
@@ -53,7 +57,7 @@ impl Gateway {
         response
     }
 
-    async fn stop(self) {
+    pub(crate) async fn stop(self) {
         self.stop.send(()).await.unwrap();
         self.task.await.unwrap().unwrap();
     }

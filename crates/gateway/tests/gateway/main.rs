@@ -12,6 +12,7 @@ mod access;
 mod chats;
 mod config;
 mod demo;
+mod diagnostics;
 mod events;
 mod execution_context;
 mod support;

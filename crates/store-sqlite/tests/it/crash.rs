@@ -9,8 +9,8 @@ use std::time::Duration;
 use throughline_format::{OperationState, Timestamp, UnifiedId, UnifiedOperation, clause};
 use throughline_store::contract::{World, samples};
 use throughline_store::{
-    ConversationFilter, ConversationReader as _, DeletionCondition, OperationFilter, OperationReader as _, OsRandom, ResourceReader as _,
-    StateWriter as _, StoreAdmin as _, SweepRequest, WriteBatch, WriteOp,
+    CollectRequest, ConversationFilter, ConversationReader as _, DeletionCondition, OperationFilter, OperationReader as _, OsRandom,
+    ResourceReader as _, StateWriter as _, StoreAdmin as _, SweepRequest, WriteBatch, WriteOp,
 };
 use throughline_store_sqlite::SqliteStore;
 
@@ -18,6 +18,8 @@ use crate::support::{config_at, new_vault};
 
 const DIRECTORY: &str = "THROUGHLINE_TEST_CRASH_DIRECTORY";
 const ROUND: &str = "THROUGHLINE_TEST_CRASH_ROUND";
+/// How many kills; `xtask full` asks for more.
+const ROUNDS_VARIABLE: &str = "THROUGHLINE_TEST_CRASH_ROUNDS";
 const ROUNDS: u64 = 20;
 const PRODUCERS: u64 = 4;
 
@@ -45,7 +47,7 @@ async fn child_that_appends_until_it_is_killed() {
 
 /// Turn after turn in a conversation of its own: events one by one, then everything of the end in one batch.
 async fn produce(store: Arc<SqliteStore>, name: String) {
-    let world = World::of(store, &name, samples::PRINCIPAL).await;
+    let mut world = World::of(store, &name, samples::PRINCIPAL).await;
     acknowledge(&format!("conversation conv_{name}"));
     let mut head: Option<String> = None;
     for turn in 0u64.. {
@@ -59,6 +61,8 @@ async fn produce(store: Arc<SqliteStore>, name: String) {
             acknowledge(&format!("event {id} {sequence}"));
         }
         let item = format!("{id}.i0");
+        // The conversation's time is the number of its ended turns, in seconds.
+        world.now = world.now.plus_millis(1_000);
         world.commit(end_of_turn(&world, &operation, head.as_deref(), &item)).await.unwrap();
         acknowledge(&format!("end {id} {item}"));
         head = Some(item);
@@ -69,12 +73,33 @@ fn end_of_turn(world: &World, operation: &UnifiedOperation, head: Option<&str>, 
     let id = operation.operation_id.clone();
     let mut ended = samples::in_state(operation, OperationState::Completed);
     ended.result_id = Some(samples::id(&format!("res_{id}")));
+    // Every other answer has a picture that is kept as a file, one of few, so that conversations share them.
+    let number = item.len() + item.bytes().map(usize::from).sum::<usize>();
+    let answer = if number.is_multiple_of(2) {
+        samples::message(item, &"answer ".repeat(300))
+    } else {
+        let data = throughline_format::media::encode_base64(&vec![u8::try_from(number % 7).unwrap(); 200_000]);
+        let source = serde_json::json!({"kind": "inline", "mediaType": "image/png", "encoding": "base64", "data": data});
+        let part = serde_json::json!({"kind": "image", "partId": format!("{item}.p0"), "source": source});
+        samples::item(item, &serde_json::json!({"kind": "message", "role": "assistant", "parts": [part]}))
+    };
+    let mut checkpoint = samples::checkpoint(world, &format!("{item}.k0"), item, b"handle");
+    let context = throughline_store::SealContext::checkpoint(
+        checkpoint.checkpoint_id.clone(),
+        world.conversation_id.clone(),
+        world.branch_id.clone(),
+        samples::id(item),
+        throughline_store::owner_fingerprint(&checkpoint.owner).unwrap(),
+    );
+    let sealed = new_vault().seal(&context, b"handle").unwrap();
+    checkpoint.encrypted_payload = throughline_format::operation::SealedBytes(sealed.as_bytes().to_vec());
     let mut resource = samples::resource(world, &format!("{item}.r0"), "a", b"signature");
     resource.sealed = new_vault().seal(&resource.seal_context(), b"signature").unwrap();
     vec![
         samples::append_events(&id, 6, &["operation.completed", "stream.completed"]),
-        world.append(head, vec![samples::message(item, &"answer ".repeat(300))]),
+        world.append(head, vec![answer]),
         WriteOp::PutResource(Box::new(resource)),
+        WriteOp::PutCheckpoint(Box::new(checkpoint)),
         WriteOp::PutResult {
             operation_id: id.clone(),
             result: samples::result(&id),
@@ -120,6 +145,16 @@ async fn clean_up(store: Arc<SqliteStore>, round: u64) {
         .unwrap()
         .more
     {}
+    // Collection goes on beside the producers, and everything is old enough for it.
+    for _ in 0..1_000 {
+        let request = CollectRequest {
+            now: Timestamp::from_millis(i64::MAX / 4),
+            grace_millis: 0,
+            max_digests: 2,
+        };
+        store.collect(request).await.unwrap();
+        tokio::task::yield_now().await;
+    }
 }
 
 /// Starts the child, kills it after a while, and gives the lines that it had printed.
@@ -227,6 +262,7 @@ async fn verify_operation(store: &SqliteStore, operation: &UnifiedOperation) {
         operation.last_sequence == 7,
         throughline_store::JournalReader::item(store, &item).await.unwrap().is_some(),
         store.resource(&samples::id(&format!("{item}.r0"))).await.unwrap().is_some(),
+        store.checkpoint(&samples::id(&format!("{item}.k0"))).await.unwrap().is_some(),
         store.result(id).await.unwrap().is_some(),
     ];
     assert!(
@@ -252,12 +288,14 @@ async fn verify_operation(store: &SqliteStore, operation: &UnifiedOperation) {
         let conversation = store.conversation(&operation.conversation_id).await.unwrap().unwrap();
         let branch = store.branch(&conversation.default_branch_id).await.unwrap().unwrap();
         assert!(branch.head_sequence >= 1);
+        let turns = i64::try_from(branch.head_sequence).unwrap();
+        assert_eq!(conversation.last_updated_at, samples::START.plus_millis(turns * 1_000), "{id}");
     }
 }
 
 #[tokio::test]
 async fn nothing_acknowledged_is_lost_by_a_kill() {
-    clause!("LIVE-06", "STORE-03", "OP-02");
+    clause!("LIVE-06", "STORE-03", "OP-02", "RET-05");
     let directory = tempfile::tempdir().unwrap();
     let seed: u64 = std::env::var("THROUGHLINE_TEST_SEED")
         .ok()
@@ -267,7 +305,11 @@ async fn nothing_acknowledged_is_lost_by_a_kill() {
     let mut random = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut acknowledged = Vec::new();
     let mut deleted = Vec::new();
-    for round in 0..ROUNDS {
+    let rounds = std::env::var(ROUNDS_VARIABLE)
+        .ok()
+        .and_then(|rounds| rounds.parse().ok())
+        .unwrap_or(ROUNDS);
+    for round in 0..rounds {
         // xorshift
         random ^= random << 13;
         random ^= random >> 7;
@@ -288,6 +330,7 @@ async fn nothing_acknowledged_is_lost_by_a_kill() {
         verify(&store, &acknowledged, &deleted).await;
         // What was half removed is removed completely when somebody goes on with it.
         while store.sweep(SweepRequest::new(samples::START)).await.unwrap().more {}
+        assert!(store.check().await.unwrap().is_ok());
         store.close().await.unwrap();
     }
     let events = acknowledged.iter().filter(|line| line.starts_with("event ")).count();
@@ -297,5 +340,5 @@ async fn nothing_acknowledged_is_lost_by_a_kill() {
     );
     let store = open(directory.path());
     assert!(!store.conversations(ConversationFilter::default()).await.unwrap().is_empty());
-    println!("{} acknowledgements, {events} of events", acknowledged.len());
+    println!("{rounds} kills, {} acknowledgements, {events} of events", acknowledged.len());
 }
