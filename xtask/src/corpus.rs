@@ -17,7 +17,7 @@ const BINARY_VARIABLE: &str = "THROUGHLINE_BIN";
 /// Checks whose figures are held to the floor; `streams` must hold for every file.
 const CHECKS: &str = "roundtrip,decode,matrix,streams";
 /// Figures of one run: (check, name) → (holding, all).
-type Figures = BTreeMap<(String, String), (u64, u64)>;
+pub(crate) type Figures = BTreeMap<(String, String), (u64, u64)>;
 
 /// Runs the command.
 pub(crate) fn run(raise: bool) -> Result<(), Failure> {
@@ -40,7 +40,15 @@ pub(crate) fn run(raise: bool) -> Result<(), Failure> {
             program.display()
         ));
     }
-    let mut problems = held_to_floor(&figures(&protocols)?, raise)?;
+    let (mut measured, mut findings) = figures(&protocols)?;
+    let (projected, broken) = crate::projected::figures(&protocols)?;
+    measured.extend(projected);
+    findings.push_str(&broken);
+    // Whoever wants to raise a figure needs the files that fail.
+    let kept = repo::target().join("corpus.txt");
+    repo::write(&kept, &findings)?;
+    eprintln!("corpus: all findings are in {}", kept.display());
+    let mut problems = held_to_floor(&measured, raise)?;
     problems.extend(real_clients()?);
     problems.extend(leaves(&protocols, raise)?);
     if problems.is_empty() {
@@ -70,7 +78,7 @@ fn leaves(protocols: &[String], raise: bool) -> Result<Option<String>, Failure> 
 }
 
 /// Everything that takes long, in the order of likely failure.
-pub(crate) fn full() -> Result<(), Failure> {
+pub(crate) fn full(fuzz_seconds: u64) -> Result<(), Failure> {
     crate::tidy::run()?;
     crate::docs::run(true)?;
     crate::clauses::run(false)?;
@@ -94,17 +102,18 @@ pub(crate) fn full() -> Result<(), Failure> {
     ];
     repo::execute("env", &kills)?;
     repo::execute("cargo", &["build", "--locked", "--release", "-p", "throughline-cli"])?;
-    run(false)
+    run(false)?;
+    crate::fuzz::run(fuzz_seconds)
 }
 
 /// The program under test.
-fn binary() -> PathBuf {
+pub(crate) fn binary() -> PathBuf {
     // Every program here runs in the root, so a relative path counts from there.
     repo::root().join(std::env::var_os(BINARY_VARIABLE).map_or_else(|| repo::target().join("release/throughline"), PathBuf::from))
 }
 
-/// Runs the corpus checker and reads its figures.
-fn figures(protocols: &[String]) -> Result<Figures, Failure> {
+/// Runs the corpus checker: its figures and everything that it said.
+fn figures(protocols: &[String]) -> Result<(Figures, String), Failure> {
     let script = repo::shared().join("acceptance/corpus_check.py");
     let mut command = Command::new("python3");
     command
@@ -126,15 +135,8 @@ fn figures(protocols: &[String]) -> Result<Figures, Failure> {
             String::from_utf8_lossy(&output.stderr)
         ));
     }
-    // Whoever wants to raise a figure needs the files that fail.
-    let findings = repo::target().join("corpus.txt");
-    repo::write(&findings, &text)?;
-    eprintln!(
-        "corpus: {} (all findings: {})",
-        text.lines().last().unwrap_or_default(),
-        findings.display()
-    );
-    Ok(found)
+    eprintln!("corpus: {}", text.lines().last().unwrap_or_default());
+    Ok((found, text.into_owned()))
 }
 
 /// Lines `check name n/m`.
@@ -255,7 +257,7 @@ fn real_clients() -> Result<Vec<String>, Failure> {
 }
 
 /// Feeds a program and returns what it prints, whatever its exit code.
-fn piped(command: &mut Command, input: &str) -> Result<String, Failure> {
+pub(crate) fn piped(command: &mut Command, input: &str) -> Result<String, Failure> {
     let program = command.get_program().to_string_lossy().into_owned();
     let mut child = command
         .current_dir(repo::root())

@@ -5,6 +5,8 @@
 mod clauses;
 mod corpus;
 mod docs;
+mod fuzz;
+mod projected;
 mod repo;
 mod schema;
 mod tidy;
@@ -21,8 +23,16 @@ const USAGE: &str = "usage: cargo run -p xtask -- COMMAND
   corpus [--raise]    acceptance scripts against the release binary, or the one that THROUGHLINE_BIN names, held to
                       conformance/corpus-floor.tsv
                       (--raise: write better figures to the floor)
-  full                everything but rustdoc and end-to-end tests: tidy, docs, clauses, tests, 200 kills of the store, lints, release
-                      build, corpus";
+  fuzz [SECONDS]      every fuzz target for this long (30)
+  full [SECONDS]      everything but rustdoc and end-to-end tests: tidy, docs, clauses, tests, 200 kills of the store, lints,
+                      release build, corpus, and every fuzz target for this long (30)";
+
+/// How long a fuzz target runs.
+fn seconds(rest: &[&str]) -> Result<u64, Failure> {
+    rest.first().map_or(Ok(fuzz::SECONDS), |text| {
+        text.parse().map_err(|_| format!("{text}: a number of seconds was expected"))
+    })
+}
 
 /// Runs case files with the runner of `crates/conformance`, a program of its own so that the other commands need no store.
 fn case(files: &[&str]) -> Result<(), Failure> {
@@ -50,7 +60,8 @@ fn main() -> ExitCode {
         ["case", files @ ..] if !files.is_empty() => case(files),
         ["corpus"] => corpus::run(false),
         ["corpus", "--raise"] => corpus::run(true),
-        ["full"] => corpus::full(),
+        ["fuzz", rest @ ..] if rest.len() < 2 => seconds(rest).and_then(fuzz::run),
+        ["full", rest @ ..] if rest.len() < 2 => seconds(rest).and_then(corpus::full),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);

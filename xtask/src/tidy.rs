@@ -73,6 +73,7 @@ pub(crate) fn run() -> Result<(), Failure> {
 fn check(path: &str, text: &str) -> Vec<String> {
     let mut problems = Vec::new();
     let is_data = path.starts_with("conformance/")
+        || path.starts_with("fuzz/seeds/")
         || path.contains("/fixtures/")
         || path.contains("/snapshots/")
         || path == "Cargo.lock"

@@ -18,7 +18,7 @@ pub fn codec_of(family: &ProtocolFamily) -> Option<Arc<dyn Codec>> {
         ProtocolFamily::GeminiInteractions => Some(Arc::new(crate::gemini_interactions::GeminiInteractions)),
         ProtocolFamily::CursorSdk => Some(Arc::new(crate::cursor_sdk::CursorSdk)),
         ProtocolFamily::VercelUiMessage => Some(Arc::new(crate::vercel_uimessage::VercelUiMessage)),
-        _ => None,
+        ProtocolFamily::Other(_) => None,
     }
 }
 

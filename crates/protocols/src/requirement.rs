@@ -31,7 +31,7 @@ const fn pointers_of(family: &ProtocolFamily) -> &'static [RequirementPointer] {
         ProtocolFamily::GeminiInteractions => crate::gemini_interactions::requirements::POINTERS,
         ProtocolFamily::CursorSdk => crate::cursor_sdk::requirements::POINTERS,
         ProtocolFamily::VercelUiMessage => crate::vercel_uimessage::requirements::POINTERS,
-        _ => &[],
+        ProtocolFamily::Other(_) => &[],
     }
 }
 

@@ -141,7 +141,8 @@ pub(super) fn lone(content: &Json) -> Option<Content> {
 pub(super) fn part(keeper: &mut Keeper, part_id: &UnifiedId, content: Content, path: &str) -> UnifiedContentPart {
     let kind = content.kind.clone().unwrap_or_default();
     let is_media = matches!(kind.as_str(), "image" | "audio" | "video" | "document") && (content.data.is_some() || content.uri.is_some());
-    if !is_media && !(kind == "text" && content.text.is_some()) {
+    let is_text = kind == "text" && content.text.is_some();
+    if !(is_media || is_text) {
         let unknown = keeper.unmapped(part_id, path, [(String::new(), json(&content))]);
         let mut made = UnifiedContentPart::new(part_id.clone(), PartBody::Text(TextPart::default()));
         made.base.provider_data = references([unknown]);
@@ -461,12 +462,12 @@ fn hosted(item_id: &UnifiedId, kind: &str, wire: &Step) -> Option<UnifiedItemBod
             error: None,
         }));
     }
-    let output = wire.result.clone().map(|value| match text {
-        Some(text) => UnifiedContentPart::text(item_id.part(0), text),
-        None => {
-            let part = JsonPart { value, schema_name: None };
-            UnifiedContentPart::new(item_id.part(0), PartBody::Json(part))
+    let output = wire.result.clone().map(|value| {
+        if let Some(text) = text {
+            return UnifiedContentPart::text(item_id.part(0), text);
         }
+        let part = JsonPart { value, schema_name: None };
+        UnifiedContentPart::new(item_id.part(0), PartBody::Json(part))
     });
     Some(UnifiedItemBody::ServerToolResult(ServerToolResultItem {
         call_id,

@@ -1,6 +1,8 @@
 //! Helpers of the integration tests.
 #![allow(dead_code, unreachable_pub, missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+pub mod samples;
+
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
