@@ -259,6 +259,7 @@ fn provider(url: &str) -> Provider {
 async fn call(simulator: &Simulator, body: &'static str) -> Result<UpstreamReply, UnifiedError> {
     let call = UpstreamCall {
         operation_id: UnifiedId::parse("op_1").unwrap(),
+        conversation_id: UnifiedId::parse("conv_1").unwrap(),
         request_id: UnifiedId::parse("req_1").unwrap(),
         model: "m".to_owned(),
         body: Bytes::from_static(body.as_bytes()),

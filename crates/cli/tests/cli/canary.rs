@@ -46,8 +46,11 @@ fn read_request(stream: &TcpStream) -> Option<(String, String)> {
     Some((head, String::from_utf8_lossy(&body).into_owned()))
 }
 
+/// Heads and bodies of requests, as they arrived.
+type Seen = Arc<Mutex<Vec<(String, String)>>>;
+
 /// A provider that answers every request with a signed thought and a text. Gives its address and what it was sent.
-fn provider() -> (String, Arc<Mutex<Vec<(String, String)>>>) {
+fn provider() -> (String, Seen) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let seen = Arc::new(Mutex::new(Vec::new()));
