@@ -1,5 +1,6 @@
 //! [`ProviderKind`]: what a provider speaks, where it lives by default, how it is asked.
 
+use std::borrow::Cow;
 use throughline_format::ProtocolFamily;
 
 /// Which of OpenAI's two protocols an account is asked with.
@@ -23,6 +24,14 @@ pub enum ProviderKind {
     OpenAiCompatible,
     /// Cursor's Cloud Agents.
     Cursor,
+    /// The Gemini API's GenerateContent.
+    Gemini,
+    /// Gemini on Vertex; the base address ends with project and location, `/v1/projects/P/locations/L`.
+    Vertex,
+    /// The Antigravity envelope.
+    Antigravity,
+    /// The Gemini API's Interactions.
+    Interactions,
 }
 
 /// How a credential travels.
@@ -40,6 +49,10 @@ impl ProviderKind {
             Self::OpenAi(OpenAiApi::Responses) => ProtocolFamily::OpenAiResponses,
             Self::OpenAi(OpenAiApi::Chat) | Self::OpenAiCompatible => ProtocolFamily::OpenAiChat,
             Self::Cursor => ProtocolFamily::CursorSdk,
+            Self::Gemini => ProtocolFamily::GeminiGenerateContent,
+            Self::Vertex => ProtocolFamily::VertexGemini,
+            Self::Antigravity => ProtocolFamily::Antigravity,
+            Self::Interactions => ProtocolFamily::GeminiInteractions,
         }
     }
 
@@ -48,8 +61,10 @@ impl ProviderKind {
         match self {
             Self::Anthropic => Some("https://api.anthropic.com"),
             Self::OpenAi(_) => Some("https://api.openai.com/v1"),
-            Self::OpenAiCompatible => None,
             Self::Cursor => Some("https://api.cursor.com"),
+            Self::Gemini | Self::Interactions => Some("https://generativelanguage.googleapis.com"),
+            Self::Antigravity => Some("https://cloudcode-pa.googleapis.com"),
+            Self::OpenAiCompatible | Self::Vertex => None,
         }
     }
 
@@ -60,6 +75,10 @@ impl ProviderKind {
             Self::OpenAi(_) => "openai",
             Self::OpenAiCompatible => "openai-compatible",
             Self::Cursor => "cursor",
+            Self::Gemini => "gemini",
+            Self::Vertex => "vertex",
+            Self::Antigravity => "antigravity",
+            Self::Interactions => "gemini-interactions",
         }
     }
 
@@ -68,8 +87,9 @@ impl ProviderKind {
         match self {
             Self::Anthropic => Some("anthropic"),
             Self::OpenAi(_) => Some("openai"),
-            // The runtime chooses the model, whoever made it.
-            Self::OpenAiCompatible | Self::Cursor => None,
+            Self::Gemini | Self::Interactions => Some("google"),
+            // Models of several vendors; Cursor's runtime chooses one itself.
+            Self::OpenAiCompatible | Self::Cursor | Self::Vertex | Self::Antigravity => None,
         }
     }
 
@@ -78,13 +98,27 @@ impl ProviderKind {
         !matches!(self, Self::OpenAiCompatible)
     }
 
-    /// Path of a model request below the base address.
-    pub(crate) const fn path(self) -> &'static str {
+    /// Path of a request for a model below the base address, and its query; `None` when the model's name cannot stand in one.
+    pub(crate) fn path(self, model: &str, stream: bool) -> Option<(Cow<'static, str>, Option<&'static str>)> {
+        let plain = |path: &'static str| Some((Cow::Borrowed(path), None));
+        // The URL chooses the stream.
+        let method = if stream { "streamGenerateContent" } else { "generateContent" };
+        let query = stream.then_some("alt=sse");
         match self {
-            Self::Anthropic => "/v1/messages",
-            Self::OpenAi(OpenAiApi::Responses) => "/responses",
-            Self::OpenAi(OpenAiApi::Chat) | Self::OpenAiCompatible => "/chat/completions",
-            Self::Cursor => "/v1/agents",
+            Self::Anthropic => plain("/v1/messages"),
+            Self::OpenAi(OpenAiApi::Responses) => plain("/responses"),
+            Self::OpenAi(OpenAiApi::Chat) | Self::OpenAiCompatible => plain("/chat/completions"),
+            Self::Cursor => plain("/v1/agents"),
+            Self::Interactions => plain("/v1beta/interactions"),
+            Self::Antigravity => Some((Cow::Owned(format!("/v1internal:{method}")), query)),
+            Self::Gemini => {
+                let model = in_path(model, &["models/", "tunedModels/", "dynamic/"], "models/")?;
+                Some((Cow::Owned(format!("/v1beta/{model}:{method}")), query))
+            }
+            Self::Vertex => {
+                let model = in_path(model, &["publishers/", "endpoints/"], "publishers/google/models/")?;
+                Some((Cow::Owned(format!("/{model}:{method}")), query))
+            }
         }
     }
 
@@ -92,7 +126,8 @@ impl ProviderKind {
     pub(crate) const fn redundant_suffix(self) -> Option<&'static str> {
         match self {
             Self::Anthropic | Self::Cursor => Some("/v1"),
-            Self::OpenAi(_) | Self::OpenAiCompatible => None,
+            Self::Gemini | Self::Interactions => Some("/v1beta"),
+            Self::OpenAi(_) | Self::OpenAiCompatible | Self::Vertex | Self::Antigravity => None,
         }
     }
 
@@ -102,7 +137,11 @@ impl ProviderKind {
                 name: "x-api-key",
                 prefix: "",
             },
-            Self::OpenAi(_) | Self::OpenAiCompatible | Self::Cursor => CredentialHeader {
+            Self::Gemini | Self::Interactions => CredentialHeader {
+                name: "x-goog-api-key",
+                prefix: "",
+            },
+            Self::OpenAi(_) | Self::OpenAiCompatible | Self::Cursor | Self::Vertex | Self::Antigravity => CredentialHeader {
                 name: "authorization",
                 prefix: "Bearer ",
             },
@@ -113,7 +152,80 @@ impl ProviderKind {
     pub(crate) const fn fixed_headers(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Anthropic => &[("anthropic-version", "2023-06-01")],
-            Self::OpenAi(_) | Self::OpenAiCompatible | Self::Cursor => &[],
+            Self::Interactions => &[("api-revision", "2026-05-20")],
+            Self::OpenAi(_)
+            | Self::OpenAiCompatible
+            | Self::Cursor
+            | Self::Gemini
+            | Self::Vertex
+            | Self::Antigravity => &[],
+        }
+    }
+}
+
+/// A model as a path: its own when it begins with one of these, else below `usual`. A name comes from a client, so it has
+/// plain segments only.
+fn in_path(model: &str, own: &[&str], usual: &str) -> Option<String> {
+    let plain = |segment: &str| {
+        let legal = |b: u8| b.is_ascii_alphanumeric() || b"._@-".contains(&b);
+        !matches!(segment, "" | "." | "..") && segment.bytes().all(legal)
+    };
+    if !model.split('/').all(plain) {
+        return None;
+    }
+    let named = own.iter().any(|prefix| model.starts_with(prefix));
+    Some(if named { model.to_owned() } else { format!("{usual}{model}") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_model_stands_in_the_path_and_nothing_else_does() {
+        let cases = [
+            (
+                ProviderKind::Gemini,
+                "gemini-3-pro",
+                false,
+                Some("/v1beta/models/gemini-3-pro:generateContent"),
+            ),
+            (
+                ProviderKind::Gemini,
+                "models/gemini-3-pro",
+                true,
+                Some("/v1beta/models/gemini-3-pro:streamGenerateContent?alt=sse"),
+            ),
+            (
+                ProviderKind::Gemini,
+                "tunedModels/x",
+                false,
+                Some("/v1beta/tunedModels/x:generateContent"),
+            ),
+            (
+                ProviderKind::Vertex,
+                "gemini-3-pro",
+                true,
+                Some("/publishers/google/models/gemini-3-pro:streamGenerateContent?alt=sse"),
+            ),
+            (ProviderKind::Vertex, "endpoints/1", false, Some("/endpoints/1:generateContent")),
+            (
+                ProviderKind::Antigravity,
+                "../x",
+                true,
+                Some("/v1internal:streamGenerateContent?alt=sse"),
+            ),
+            (ProviderKind::Interactions, "m", true, Some("/v1beta/interactions")),
+            (ProviderKind::Gemini, "../files", false, None),
+            (ProviderKind::Gemini, "a?key=b", false, None),
+            (ProviderKind::Gemini, "a:b", false, None),
+            (ProviderKind::Vertex, "", false, None),
+        ];
+        for (kind, model, stream, expected) in cases {
+            let got = kind
+                .path(model, stream)
+                .map(|(path, query)| query.map_or_else(|| path.to_string(), |q| format!("{path}?{q}")));
+            assert_eq!(got.as_deref(), expected, "{kind:?} {model}");
         }
     }
 }

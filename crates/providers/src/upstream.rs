@@ -65,7 +65,6 @@ pub struct HttpUpstream(Arc<Inner>);
 struct Inner {
     config: UpstreamConfig,
     host: String,
-    url: reqwest::Url,
     client: reqwest::Client,
     slots: Option<Arc<Semaphore>>,
 }
@@ -86,7 +85,6 @@ impl HttpUpstream {
         let slots = config.max_concurrency.map(|limit| Arc::new(Semaphore::new(limit)));
         Ok(Self(Arc::new(Inner {
             host: config.endpoint.host(),
-            url: config.endpoint.join(config.kind.path()),
             client,
             slots,
             config,
@@ -185,9 +183,20 @@ impl Inner {
         Ok(headers)
     }
 
+    /// Where a request for a model goes.
+    fn url(&self, call: &UpstreamCall) -> Result<reqwest::Url, UnifiedError> {
+        let Some((path, query)) = self.config.kind.path(&call.model, call.stream) else {
+            let message = "the model's name cannot stand in an address";
+            return Err(UnifiedError::new(ErrorCategory::InvalidRequest, "invalid-value", message).at("/model"));
+        };
+        let mut url = self.config.endpoint.join(&path);
+        url.set_query(query);
+        Ok(url)
+    }
+
     /// One attempt: the head of a 2xx answer, or an error.
     async fn send(&self, call: &UpstreamCall, headers: HeaderMap, deadline: Instant) -> Result<reqwest::Response, UnifiedError> {
-        let request = self.client.post(self.url.clone()).headers(headers).body(call.body.clone()).send();
+        let request = self.client.post(self.url(call)?).headers(headers).body(call.body.clone()).send();
         let response = tokio::time::timeout_at(deadline, request)
             .await
             .map_err(|_| self.first_byte_timeout())?

@@ -100,6 +100,30 @@ async fn each_kind_has_its_path_and_headers_and_no_client_secret() {
             "anthropic-version: 2023-06-01",
         ),
         (
+            ProviderKind::Gemini,
+            "/v1beta",
+            "POST /v1beta/models/m:generateContent ",
+            "x-goog-api-key: sk-secret-0123456789",
+        ),
+        (
+            ProviderKind::Vertex,
+            "/v1/projects/p/locations/l",
+            "POST /v1/projects/p/locations/l/publishers/google/models/m:generateContent ",
+            "authorization: Bearer sk-secret-0123456789",
+        ),
+        (
+            ProviderKind::Antigravity,
+            "",
+            "POST /v1internal:generateContent ",
+            "authorization: Bearer sk-secret-0123456789",
+        ),
+        (
+            ProviderKind::Interactions,
+            "",
+            "POST /v1beta/interactions ",
+            "api-revision: 2026-05-20",
+        ),
+        (
             ProviderKind::OpenAi(OpenAiApi::Chat),
             "/v1",
             "POST /v1/chat/completions ",

@@ -515,6 +515,13 @@ fn thinking(encoder: &mut StepEncoder<'_>, intent: &ReasoningIntent, native: boo
             encoder.loss.info(feature, "/generation/reasoning/mode", reason);
         }
     }
+    if let Some(effort) = intent.effort.as_ref().filter(|_| off) {
+        let reason = "thinking is to be off, which the least level says";
+        let path = "/generation/reasoning/effort";
+        encoder
+            .loss
+            .intent(effort.requirement, Feature::GenerationReasoningEffort, path, reason);
+    }
     if let Some(effort) = intent.effort.as_ref().filter(|_| !off) {
         let (word, exact) = match &effort.value {
             ReasoningEffort::None => (Some("minimal"), false),

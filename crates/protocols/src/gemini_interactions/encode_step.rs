@@ -98,6 +98,7 @@ impl<'a> StepEncoder<'a> {
         let references = item.base.provider_data.as_ref();
         let place = Place { path, item: &item.id };
         if let Some(own) = step_of(references, self.context) {
+            self.loss.remark(Feature::WireSpelling, path, "written as the provider wrote it");
             return Some(own);
         }
         let model = matches!(item.role, Some(Role::Assistant));
