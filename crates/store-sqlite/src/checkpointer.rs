@@ -12,7 +12,8 @@ use rusqlite::wal::CheckpointMode;
 use crate::connection::open_checkpointer;
 use crate::error::{Result, sql};
 
-/// 4 MiB of pages of 4 KiB: from here on the checkpointer works beside the writer.
+/// 4 MiB of pages of 4 KiB: whenever the log has grown by so much, the checkpointer works beside the writer. Under unbroken
+/// writing it cannot reset the log, so waking it for each commit beyond would only slow every commit down.
 const PASSIVE_PAGES: u32 = 1_024;
 /// 64 MiB: from here on the writer itself resets the log between two groups.
 const RESTART_PAGES: u32 = 16_384;
@@ -26,6 +27,7 @@ const RESTART_WAIT: Duration = Duration::from_millis(50);
 /// The length of the log, told by the writer after each commit.
 pub(crate) struct WalGauge {
     pages: AtomicU32,
+    next_passive: AtomicU32,
     next_restart: AtomicU32,
     /// Held during a checkpoint: two at once would only refuse each other.
     at_work: Mutex<()>,
@@ -39,6 +41,7 @@ impl WalGauge {
         (
             Arc::new(Self {
                 pages: AtomicU32::new(0),
+                next_passive: AtomicU32::new(PASSIVE_PAGES),
                 next_restart: AtomicU32::new(RESTART_PAGES),
                 at_work: Mutex::new(()),
                 wake: Mutex::new(Some(wake)),
@@ -48,8 +51,13 @@ impl WalGauge {
     }
 
     fn set(&self, pages: u32) {
-        self.pages.store(pages, Ordering::Relaxed);
-        if pages >= PASSIVE_PAGES {
+        let before = self.pages.swap(pages, Ordering::Relaxed);
+        if pages < before {
+            // The log begins anew.
+            self.next_passive.store(PASSIVE_PAGES, Ordering::Relaxed);
+        }
+        if pages >= self.next_passive.load(Ordering::Relaxed) {
+            self.next_passive.store(pages.saturating_add(PASSIVE_PAGES), Ordering::Relaxed);
             // It is awake already when the channel is full, and when it has died the writer's own limit still holds.
             if let Some(wake) = &*self.wake.lock().unwrap_or_else(PoisonError::into_inner) {
                 let _ = wake.try_send(());
