@@ -57,7 +57,10 @@ pub fn decode_request(data: &[u8]) {
             .encode_request(&decoded.unified, &plain(target.as_ref()))
             .expect("losses are no errors");
         let again = target.decode_request(encoded.body.as_bytes(), &DecodeContext::offline());
-        if let Err(error) = again {
+        // A wire may hold the same value some levels deeper; what was just within the bound may then be beyond it.
+        if let Err(error) = again
+            && error.code != "invalid-request.too-deep"
+        {
             panic!(
                 "{:?} does not read what it wrote: {error} at {:?}",
                 target.profile().family,

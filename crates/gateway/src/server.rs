@@ -444,7 +444,7 @@ mod tests {
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(kept().await, ["conv_young"], "at start");
         clock.0.fetch_add(8 * samples::DAY, Ordering::Relaxed);
-        tokio::time::sleep(CLEANUP_INTERVAL - Duration::from_secs(10)).await;
+        tokio::time::sleep(CLEANUP_INTERVAL.saturating_sub(Duration::from_secs(10))).await;
         assert_eq!(kept().await, ["conv_young"]);
         tokio::time::sleep(Duration::from_secs(20)).await;
         assert_eq!(kept().await, [""; 0], "an hour later");

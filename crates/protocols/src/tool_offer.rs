@@ -43,6 +43,20 @@ impl ToolOffer {
     }
 }
 
+/// Whether a target whose tools of this kind are its own to run (`has_form`) gets the tool as a function.
+///
+/// # Errors
+/// Why the tool is not offered at all.
+pub fn as_function(tool: &UnifiedToolDefinition, owner: bool, has_form: bool) -> Result<bool, &'static str> {
+    let is_function = matches!(tool.kind, UnifiedToolType::Function | UnifiedToolType::Custom);
+    match ToolOffer::of(tool, owner) {
+        ToolOffer::OwnForm => Ok(is_function),
+        ToolOffer::OwnFormOrFunction => Ok(is_function || !has_form),
+        ToolOffer::Function => Ok(true),
+        ToolOffer::Withheld(why) => Err(why),
+    }
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

@@ -153,12 +153,7 @@ impl ProviderKind {
         match self {
             Self::Anthropic => &[("anthropic-version", "2023-06-01")],
             Self::Interactions => &[("api-revision", "2026-05-20")],
-            Self::OpenAi(_)
-            | Self::OpenAiCompatible
-            | Self::Cursor
-            | Self::Gemini
-            | Self::Vertex
-            | Self::Antigravity => &[],
+            Self::OpenAi(_) | Self::OpenAiCompatible | Self::Cursor | Self::Gemini | Self::Vertex | Self::Antigravity => &[],
         }
     }
 }

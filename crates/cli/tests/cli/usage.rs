@@ -25,7 +25,6 @@ fn bad_usage_is_one_error_object_and_exit_2() {
             "invalid-request.unknown-protocol",
         ),
         (&request, &["--to", "telegraph", "-"], "invalid-request.unknown-protocol"),
-        (&request, &["--to", "gemini-interactions", "-"], "unsupported.direction"),
         (&request, &["--raw", "-"], "invalid-request.usage"),
         (&request, &["/no/such/file"], "invalid-request.usage"),
         (&request, &["--requirements", "/no/such/file", "-"], "invalid-request.usage"),

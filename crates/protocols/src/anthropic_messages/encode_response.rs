@@ -100,6 +100,18 @@ impl Writer {
                 }
                 None => usage,
             };
+            for (member, is_there) in [
+                ("total", counters.is_some_and(|c| c.total.is_some())),
+                ("inputTotal", counters.is_some_and(|c| c.input_total.is_some())),
+            ] {
+                if is_there {
+                    self.loss.remark(
+                        Feature::ResponseUsage,
+                        format!("/usage/{member}"),
+                        "the wire says the parts of the sum",
+                    );
+                }
+            }
             for (member, how) in counters.map(usage::unsayable).unwrap_or_default() {
                 self.loss.info(Feature::ResponseUsage, format!("/usage/{member}"), how);
             }

@@ -9,6 +9,7 @@ use super::tool_names::wire_name;
 use crate::feature::Feature;
 use crate::keeper::unmapped_of;
 use crate::raw::{json, number, object, put_all};
+use crate::tool_offer::as_function;
 use std::collections::BTreeSet;
 use throughline_format::intent::{Include, ParallelTools};
 use throughline_format::loss::LossSeverity;
@@ -45,47 +46,53 @@ pub(super) fn tools(encoder: &mut PartEncoder<'_>, request: &UnifiedRequestV2, n
     for (n, tool) in request.tools.iter().enumerate() {
         let path = format!("/tools/{n}");
         let place = place_of_tool(tool, encoder.context);
-        let made = match &tool.kind {
-            UnifiedToolType::Function | UnifiedToolType::Custom => {
-                let name = wire_name(tool.namespace.as_deref(), tool.name.as_deref().unwrap_or_default()).into_owned();
-                if !out.names.insert(name.clone()) {
-                    encoder
-                        .loss
-                        .warning(Feature::ToolName, path, "another tool has this name; the second is left out");
-                    continue;
-                }
-                let written = place.as_ref().map(|p| p.written.as_slice()).unwrap_or_default();
-                Made::Function(function(encoder, tool, &name, written, native, &path))
+        // Computer use is the only hosted tool of the wire that the client executes.
+        let has_form = tool.kind == UnifiedToolType::ComputerUse;
+        let is_function = match as_function(tool, native || place.is_some(), has_form) {
+            Ok(is_function) => is_function,
+            Err(why) => {
+                lost(encoder, tool, &path, why);
+                continue;
             }
-            _ => {
-                if !native && no_tools {
-                    lost(
-                        encoder,
-                        tool,
-                        &path,
-                        "the target runs hosted tools whatever the choice is; they are left out",
-                    );
-                    continue;
-                }
-                if !native && has_functions && mixes_not(encoder) {
-                    lost(encoder, tool, &path, "the target takes no hosted tools beside functions");
-                    continue;
-                }
-                let own = place.as_ref().and_then(|p| {
-                    let member = p.member.clone()?;
-                    Some((member, p.written.first()?.1.clone()))
-                });
-                if own.is_some() && tool.config.is_some() {
-                    let at = format!("{path}/config");
-                    encoder
-                        .loss
-                        .remark(Feature::WireSpelling, at, "said by the member as it was written");
-                }
-                let made = own.or_else(|| hosted(encoder, tool, &path));
-                let Some((member, value)) = made else { continue };
-                out.hosted = true;
-                Made::Hosted(member, value)
+        };
+        let made = if is_function {
+            let name = wire_name(tool.namespace.as_deref(), tool.name.as_deref().unwrap_or_default()).into_owned();
+            if !out.names.insert(name.clone()) {
+                encoder
+                    .loss
+                    .warning(Feature::ToolName, path, "another tool has this name; the second is left out");
+                continue;
             }
+            let written = place.as_ref().map(|p| p.written.as_slice()).unwrap_or_default();
+            Made::Function(function(encoder, tool, &name, written, native, &path))
+        } else {
+            if !native && no_tools {
+                lost(
+                    encoder,
+                    tool,
+                    &path,
+                    "the target runs hosted tools whatever the choice is; they are left out",
+                );
+                continue;
+            }
+            if !native && has_functions && mixes_not(encoder) {
+                lost(encoder, tool, &path, "the target takes no hosted tools beside functions");
+                continue;
+            }
+            let own = place.as_ref().and_then(|p| {
+                let member = p.member.clone()?;
+                Some((member, p.written.first()?.1.clone()))
+            });
+            if own.is_some() && tool.config.is_some() {
+                let at = format!("{path}/config");
+                encoder
+                    .loss
+                    .remark(Feature::WireSpelling, at, "said by the member as it was written");
+            }
+            let made = own.or_else(|| hosted(encoder, tool, &path));
+            let Some((member, value)) = made else { continue };
+            out.hosted = true;
+            Made::Hosted(member, value)
         };
         // Functions of other wires stand together, every hosted tool alone.
         let group = place.map(|p| p.group);

@@ -8,6 +8,7 @@ use crate::feature::Feature;
 use crate::keeper::{to_json, unmapped_of};
 use crate::raw::{self, json, number, object, put, put_all};
 use crate::side;
+use crate::tool_offer::as_function;
 use std::collections::BTreeSet;
 use throughline_format::intent::{
     OutputFormat, ParallelTools, ReasoningEffort, ReasoningIntent, ReasoningMode, ReasoningSummary, ServiceTier,
@@ -291,7 +292,14 @@ fn tools(encoder: &mut StepEncoder<'_>, request: &UnifiedRequestV2, native: bool
             found.push((own, None));
             continue;
         }
-        if !matches!(tool.kind, UnifiedToolType::Function | UnifiedToolType::Custom) {
+        let is_function = match as_function(tool, native, tool.kind == UnifiedToolType::ComputerUse) {
+            Ok(is_function) => is_function,
+            Err(why) => {
+                lost_tool(encoder, tool, Feature::ToolHosted, &path, why);
+                continue;
+            }
+        };
+        if !is_function {
             found.extend(hosted(encoder, tool, &path).map(|json| (json, None)));
             continue;
         }

@@ -223,7 +223,7 @@ async fn a_new_store_is_empty_and_nothing_else_is_touched() {
         "throughline.toml",
         "sessions/2024/session.jsonl",
         "unified.db",
-        "unified-v1.sqlite",
+        "earlier-sessions.sqlite",
         "throughline.db.bak",
         "runtime/state.json",
         "presets/default.json",
