@@ -407,10 +407,9 @@ fn events() -> Vec<Value> {
 }
 
 fn bytes(events: &[Value]) -> String {
-    events
-        .iter()
-        .map(|e| format!("event: {}\ndata: {e}\n\n", e["event_type"].as_str().unwrap()))
-        .collect()
+    events.iter().fold(String::new(), |text, e| {
+        text + &format!("event: {}\ndata: {e}\n\n", e["event_type"].as_str().unwrap())
+    })
 }
 
 #[test]
