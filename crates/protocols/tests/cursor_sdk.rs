@@ -408,7 +408,7 @@ fn a_run_has_every_member_of_its_owner() {
 
 #[test]
 fn recorded_runs_fold_alike_in_every_form() {
-    let Some(folder) = corpus("cursor-sdk/streams") else { return };
+    let Some(folder) = corpus("wire/cursor-sdk/streams") else { return };
     let mut count = 0;
     for file in files(&folder, "jsonl") {
         let text = std::fs::read_to_string(&file).unwrap();
