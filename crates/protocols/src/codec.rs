@@ -6,7 +6,7 @@ use crate::side::SideResource;
 use std::borrow::Cow;
 use throughline_format::event::{ErrorEvent, EventBody, OperationCompleted, StreamCompleted};
 use throughline_format::{
-    EventDraft, UnifiedError, UnifiedEventV2, UnifiedId, UnifiedLossReport, UnifiedProtocolProfile, UnifiedRequestV2,
+    ErrorCategory, EventDraft, UnifiedError, UnifiedEventV2, UnifiedId, UnifiedLossReport, UnifiedProtocolProfile, UnifiedRequestV2,
     UnifiedResponseStatus, UnifiedResultV2, UnifiedToolDefinition,
 };
 
@@ -92,6 +92,28 @@ pub struct WireError {
     pub status: u16,
     /// JSON text of the body.
     pub body: String,
+}
+
+/// HTTP status of an error of this category, on wires whose own words for errors say nothing about it.
+pub const fn http_status(category: ErrorCategory) -> u16 {
+    match category {
+        ErrorCategory::InvalidRequest
+        | ErrorCategory::MaxContext
+        | ErrorCategory::ContentFilter
+        | ErrorCategory::Unsupported
+        | ErrorCategory::Checkpoint => 400,
+        ErrorCategory::Auth => 401,
+        ErrorCategory::Permission => 403,
+        ErrorCategory::NotFound => 404,
+        ErrorCategory::Conflict => 409,
+        ErrorCategory::TooLarge => 413,
+        ErrorCategory::RateLimit | ErrorCategory::Quota | ErrorCategory::Limit => 429,
+        ErrorCategory::Overloaded | ErrorCategory::Storage => 503,
+        ErrorCategory::Timeout => 504,
+        ErrorCategory::Network | ErrorCategory::Interrupted => 502,
+        ErrorCategory::Cancelled => 499,
+        ErrorCategory::Server | ErrorCategory::Internal => 500,
+    }
 }
 
 /// Turns the bytes of a stream into events, wherever the transport cuts them.

@@ -38,6 +38,7 @@ pub mod keeper;
 #[allow(unreachable_pub)] // `wire!` writes `pub`
 mod kept;
 pub mod offline;
+mod openai;
 pub mod openai_chat;
 pub mod openai_responses;
 pub mod projection;
@@ -48,7 +49,6 @@ pub mod side;
 pub mod span;
 pub mod sse;
 pub mod strength;
-mod strict_schema;
 pub mod synthetic;
 pub mod tool_name;
 pub mod tool_offer;

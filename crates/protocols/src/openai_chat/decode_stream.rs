@@ -6,10 +6,11 @@
 use super::decode_choice::{CANDIDATES, ChoiceState};
 use super::dialect::Dialect;
 use super::private::{self, Form, Leftovers, UNMAPPED};
-use super::{errors, profile, usage, wire};
+use super::{profile, usage, wire};
 use crate::codec::{Decoded, StreamDecoder};
 use crate::context::DecodeContext;
 use crate::feature::Feature;
+use crate::openai::errors;
 use crate::sse::{SseEvent, SseParser, is_broken};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -110,7 +111,7 @@ impl AnswerDecoder {
         if self.finished {
             return;
         }
-        let is_error = errors::is_error(&answer);
+        let is_error = is_error(&answer);
         for (key, value) in std::mem::take(&mut answer.extra.0) {
             if !SILENT.contains(&key.as_str()) || is_error {
                 self.root_member(&key, value);
@@ -472,4 +473,10 @@ impl StreamDecoder for ChatStreamDecoder {
     fn is_finished(&self) -> bool {
         self.answer.finished
     }
+}
+
+/// Whether an answer is an error in one of the forms that dialects use.
+fn is_error(answer: &wire::Answer) -> bool {
+    let is_object = |key: &str| answer.extra.0.iter().any(|(k, v)| k == key && v.as_str() == "\"error\"");
+    answer.error.is_some() || answer.choices.is_none() && is_object("object")
 }

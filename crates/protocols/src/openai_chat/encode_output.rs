@@ -4,9 +4,10 @@ use super::decode_dialect::{FORMAT_MEMBERS, dialect_format};
 use super::dialect::Grammar;
 use super::encode_request::{RequestEncoder, message};
 use super::private::Entries;
-use super::{encode_tools, wire};
+use super::wire;
 use crate::capability::Support;
 use crate::feature::Feature;
+use crate::openai::strict_schema::fits_strict;
 use crate::wire::{Extra, TextOr};
 use serde_json::{Value, json};
 use throughline_format::Json;
@@ -111,7 +112,7 @@ fn schema(encoder: &mut RequestEncoder, root: &Entries, format: &JsonSchemaForma
         // Whoever asks for a schema without a word on strictness means it.
         strict = Some(strict.unwrap_or(true));
         if strict == Some(true)
-            && let Err(why) = encode_tools::fits_strict(&format.schema.parse())
+            && let Err(why) = fits_strict(&format.schema.parse())
         {
             strict = Some(false);
             let requirement = encoder

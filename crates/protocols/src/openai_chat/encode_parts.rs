@@ -2,9 +2,10 @@
 
 use super::encode_request::{RequestEncoder, is_own};
 use super::private::{Entries, FILE_ID};
-use super::{media, wire};
+use super::wire;
 use crate::capability::Support;
 use crate::feature::Feature;
+use crate::openai::media;
 use crate::wire::{Extra, TextOr};
 use throughline_format::intent::UnifiedRequirement;
 use throughline_format::loss::LossSeverity;

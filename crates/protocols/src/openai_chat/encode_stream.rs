@@ -5,10 +5,11 @@ use super::dialect::Dialect;
 use super::encode_response::{completion_id, is_own};
 use super::private::{Entries, Form, REASONING_DETAILS, THOUGHT_SIGNATURE, payload};
 use super::reasoning::TAGS;
-use super::{errors, usage};
+use super::usage;
 use crate::codec::{StreamEncoder, WireFrame};
 use crate::context::EncodeContext;
 use crate::feature::Feature;
+use crate::openai::errors;
 use crate::projection::LossCollector;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -272,7 +273,7 @@ impl ChatStreamEncoder {
                 let id = root
                     .get(&format!("/choices/{candidate}/message/audio/id"))
                     .map_or_else(|| json!("audio"), Json::parse);
-                let value = json!({"id": id, "data": super::media::base64_of(inline), "transcript": transcript});
+                let value = json!({"id": id, "data": crate::openai::media::base64_of(inline), "transcript": transcript});
                 self.delta(candidate, json!({"audio": value}), Value::Null)
             }
             PartBody::Image(_) => self.no_form(Feature::PartImage, path),

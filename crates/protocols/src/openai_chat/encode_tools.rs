@@ -7,6 +7,7 @@ use super::private::{Entries, Form};
 use super::wire;
 use crate::capability::Support;
 use crate::feature::Feature;
+use crate::openai::strict_schema::fits_strict;
 use crate::tool_offer::ToolOffer;
 use crate::wire::Extra;
 use serde_json::{Value, json};
@@ -499,102 +500,4 @@ fn choice(encoder: &mut RequestEncoder, root: &Entries, form: &Form, wire: &mut 
             "the tool that is to be called is not offered to the target",
         ),
     }
-}
-
-/// Whether OpenAI's strict mode takes a schema; otherwise why not.
-pub(super) fn fits_strict(schema: &Value) -> Result<(), String> {
-    if schema.get("type").and_then(Value::as_str) != Some("object") || schema.get("anyOf").is_some() {
-        return Err("its root is not an object".into());
-    }
-    fits_node(schema, 0)
-}
-
-/// Keywords that strict mode refuses.
-const REFUSED: &[&str] = &[
-    "allOf",
-    "oneOf",
-    "not",
-    "if",
-    "then",
-    "else",
-    "dependentRequired",
-    "dependentSchemas",
-    "dependencies",
-    "patternProperties",
-    "propertyNames",
-    "prefixItems",
-    "contains",
-    "minContains",
-    "maxContains",
-    "minProperties",
-    "maxProperties",
-    "uniqueItems",
-    "unevaluatedProperties",
-    "unevaluatedItems",
-    "contentEncoding",
-    "contentMediaType",
-    "contentSchema",
-    "$anchor",
-    "$dynamicRef",
-    "$dynamicAnchor",
-    "$recursiveRef",
-    "$recursiveAnchor",
-    "default",
-];
-/// String formats that strict mode knows.
-const FORMATS: &[&str] = &["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"];
-
-fn fits_node(node: &Value, depth: usize) -> Result<(), String> {
-    let Value::Object(members) = node else { return Ok(()) };
-    if depth > 10 {
-        return Err("it nests too deeply".into());
-    }
-    if let Some(key) = members.keys().find(|k| REFUSED.contains(&k.as_str())) {
-        return Err(format!("keyword {key}"));
-    }
-    if members.contains_key("$ref") && members.len() > 1 {
-        return Err("members beside $ref".into());
-    }
-    if members.get("format").and_then(Value::as_str).is_some_and(|f| !FORMATS.contains(&f)) {
-        return Err("a string format".into());
-    }
-    let properties = members.get("properties").and_then(Value::as_object);
-    if properties.is_some() || members.get("type").and_then(Value::as_str) == Some("object") {
-        if members.get("additionalProperties") != Some(&Value::Bool(false)) {
-            return Err("an object that is open".into());
-        }
-        let required: Vec<&str> = members
-            .get("required")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-            .collect();
-        if properties.is_some_and(|p| p.keys().any(|k| !required.contains(&k.as_str()))) {
-            return Err("optional properties".into());
-        }
-    }
-    for inner in properties.into_iter().flat_map(serde_json::Map::values) {
-        fits_node(inner, depth + 1)?;
-    }
-    for key in ["$defs", "definitions"] {
-        for inner in members
-            .get(key)
-            .and_then(Value::as_object)
-            .into_iter()
-            .flat_map(serde_json::Map::values)
-        {
-            fits_node(inner, depth)?;
-        }
-    }
-    for inner in members
-        .get("anyOf")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .chain(members.get("items"))
-    {
-        fits_node(inner, depth + 1)?;
-    }
-    Ok(())
 }

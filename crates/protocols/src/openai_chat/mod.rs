@@ -33,9 +33,7 @@ mod encode_settings;
 mod encode_stream;
 mod encode_tools;
 mod encode_turn;
-mod errors;
 mod marks;
-mod media;
 mod private;
 mod reasoning;
 pub(crate) mod requirements;
@@ -46,6 +44,7 @@ mod wire;
 use crate::capability::{Capabilities, CapabilityTable};
 use crate::codec::{Codec, Decoded, DecodedRequest, Encoded, ErrorHeaders, StreamDecoder, StreamEncoder, WireError};
 use crate::context::{DecodeContext, EncodeContext};
+use crate::openai::errors;
 use std::borrow::Cow;
 use throughline_format::item::ToolCallItem;
 use throughline_format::{

@@ -9,9 +9,10 @@ use super::encode_item::Mode;
 use super::kept::{self, Form, Keeper, number};
 use super::usage::Ending;
 use super::wire::Node;
-use super::{decode_item, decode_request, encode_response, errors, usage};
+use super::{decode_item, decode_request, encode_response, usage};
 use crate::codec::Decoded;
 use crate::context::DecodeContext;
+use crate::openai::errors;
 use std::collections::{BTreeMap, BTreeSet};
 use throughline_format::event::{ErrorEvent, ItemCompleted, LossUpdate, ResponseMetadata, ResponseStarted, UsageUpdate, Warning};
 use throughline_format::item::{ItemStatus, MessageItem, Role};
@@ -432,7 +433,7 @@ impl Answer {
             words: None,
         });
         let part = MediaPart {
-            source: super::media::inline("application/octet-stream", &encode_base64(&data)),
+            source: crate::openai::media::inline("application/octet-stream", &encode_base64(&data)),
             media: Some(UnifiedMediaMetadata {
                 transcript,
                 ..UnifiedMediaMetadata::default()

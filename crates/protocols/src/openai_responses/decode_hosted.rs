@@ -1,10 +1,11 @@
 //! Items of hosted and built-in tools, approvals, programs, compaction, references, and items of unknown types.
 
 use super::decode_item::{Item, Made, arguments, call_id, caller, encrypted, input};
+use super::decode_part;
 use super::decode_part::source_id;
 use super::kept::{self, Keeper, number};
 use super::wire::Node;
-use super::{decode_part, media};
+use crate::openai::media;
 use crate::side::MAX_UNMAPPED_BYTES;
 use throughline_format::citation::{SourceType, UnifiedSource};
 use throughline_format::compaction::audit_hash;

@@ -1,9 +1,9 @@
 //! Content parts, annotations and token probabilities from the wire.
 
 use super::kept::{Keeper, number};
-use super::media;
 use super::wire::Node;
 use crate::feature::Feature;
+use crate::openai::media;
 use throughline_format::cache::{CacheBreakpoint, CacheTtl};
 use throughline_format::citation::{
     FilePathAnnotation, SourceType, SpanOf, Support, SupportRelation, UnifiedCitation, UnifiedSource, UnifiedSpan, UnifiedTextAnnotation,

@@ -4,9 +4,10 @@ use super::decode_hosted::{IMAGE_MEMBERS, LISTING, rename};
 use super::decode_item::CallKind;
 use super::encode_item::{Writer, status_word};
 use super::encode_part::Side;
+use super::kept;
 use super::wire::Node;
-use super::{kept, media};
 use crate::feature::Feature;
+use crate::openai::media;
 use throughline_format::item::{
     ApprovalDecision, ApprovalRequestItem, ApprovalResponseItem, ApprovalSubject, CodeExecutionItem, CodeExecutionResultItem,
     ComputerActionItem, ComputerActionResultItem, ExecutionOutcome, FoundItem, ReferenceTarget, ServerToolResultItem, ToolCallItem,

@@ -1,9 +1,10 @@
 //! Content parts, annotations and token probabilities to the wire.
 
 use super::encode_item::Writer;
+use super::kept;
 use super::wire::Node;
-use super::{kept, media};
 use crate::feature::Feature;
+use crate::openai::media;
 use throughline_format::cache::CacheTtl;
 use throughline_format::citation::{SpanOf, UnifiedSpan, UnifiedTextAnnotation};
 use throughline_format::loss::LossSeverity;

@@ -3,10 +3,11 @@
 use super::encode_hosted::{is_companion, may_have_companion};
 use super::encode_item::{Mode, Writer, is_own};
 use super::wire::Node;
-use super::{errors, kept, usage};
+use super::{kept, usage};
 use crate::codec::Encoded;
 use crate::context::EncodeContext;
 use crate::feature::Feature;
+use crate::openai::errors;
 use crate::projection::LossCollector;
 use throughline_format::loss::LossSeverity;
 use throughline_format::{

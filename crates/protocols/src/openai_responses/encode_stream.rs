@@ -4,10 +4,10 @@
 use super::encode_hosted::is_companion;
 use super::encode_item::{Mode, Writer};
 use super::encode_response::{companion, report, response, unsaid, write};
-use super::errors;
 use super::wire::Node;
 use crate::codec::{StreamEncoder, WireFrame};
 use crate::context::EncodeContext;
+use crate::openai::errors;
 use crate::projection::LossCollector;
 use std::collections::{BTreeMap, BTreeSet};
 use throughline_format::event::ItemDelta;

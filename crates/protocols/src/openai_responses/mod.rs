@@ -35,9 +35,7 @@ mod encode_settings;
 mod encode_stream;
 mod encode_told;
 mod encode_tools;
-mod errors;
 mod kept;
-mod media;
 pub(crate) mod requirements;
 mod usage;
 mod wire;
@@ -45,6 +43,7 @@ mod wire;
 use crate::capability::{Capabilities, CapabilityTable};
 use crate::codec::{Codec, Decoded, DecodedRequest, Encoded, ErrorHeaders, StreamDecoder, StreamEncoder, WireError};
 use crate::context::{DecodeContext, EncodeContext};
+use crate::openai::errors;
 use std::borrow::Cow;
 use throughline_format::{ProtocolFamily, UnifiedError, UnifiedProtocolProfile, UnifiedRequestV2, UnifiedResultV2, UnifiedToolDefinition};
 

@@ -1,6 +1,6 @@
 //! Errors both ways: the text of an `error` chunk, and a body in the same form, which is what the SDK shows as the message.
 
-use crate::codec::{ErrorHeaders, WireError};
+use crate::codec::{ErrorHeaders, WireError, http_status};
 use crate::kept::Object;
 use throughline_format::{ErrorCategory, UnifiedError};
 
@@ -45,26 +45,8 @@ pub(super) fn chunk(error: &UnifiedError) -> Object {
 
 /// Writes an error body.
 pub(super) fn encode(error: &UnifiedError) -> WireError {
-    let status = match error.category {
-        ErrorCategory::InvalidRequest
-        | ErrorCategory::MaxContext
-        | ErrorCategory::ContentFilter
-        | ErrorCategory::Unsupported
-        | ErrorCategory::Checkpoint => 400,
-        ErrorCategory::Auth => 401,
-        ErrorCategory::Permission => 403,
-        ErrorCategory::NotFound => 404,
-        ErrorCategory::Conflict => 409,
-        ErrorCategory::TooLarge => 413,
-        ErrorCategory::RateLimit | ErrorCategory::Quota | ErrorCategory::Limit => 429,
-        ErrorCategory::Overloaded | ErrorCategory::Storage => 503,
-        ErrorCategory::Timeout => 504,
-        ErrorCategory::Network | ErrorCategory::Interrupted => 502,
-        ErrorCategory::Cancelled => 499,
-        ErrorCategory::Server | ErrorCategory::Internal => 500,
-    };
     WireError {
-        status,
+        status: http_status(error.category),
         body: chunk(error).with("code", &error.code).to_json().as_str().to_owned(),
     }
 }

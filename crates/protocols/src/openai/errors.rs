@@ -1,12 +1,11 @@
-//! Error bodies both ways.
+//! Error bodies, both ways: <https://platform.openai.com/docs/guides/error-codes>.
 
-use super::wire;
-use crate::codec::{ErrorHeaders, WireError};
+use crate::codec::{ErrorHeaders, WireError, http_status};
 use serde_json::{Value, json};
 use throughline_format::{ErrorCategory, UnifiedError};
 
 /// Reads an error answer of a provider.
-pub(super) fn decode(status: u16, headers: &ErrorHeaders, body: &[u8]) -> UnifiedError {
+pub(crate) fn decode(status: u16, headers: &ErrorHeaders, body: &[u8]) -> UnifiedError {
     let value: Value = serde_json::from_slice(body).unwrap_or(Value::Null);
     let mut error = of_value(&value, Some(status));
     error.http_status = Some(u64::from(status));
@@ -19,7 +18,7 @@ pub(super) fn decode(status: u16, headers: &ErrorHeaders, body: &[u8]) -> Unifie
 }
 
 /// Reads an error object: OpenAI's, or one of the forms that dialects use.
-pub(super) fn of_value(value: &Value, status: Option<u16>) -> UnifiedError {
+pub(crate) fn of_value(value: &Value, status: Option<u16>) -> UnifiedError {
     let object = match value.get("error") {
         Some(inner @ Value::Object(_)) => inner,
         _ => value,
@@ -44,13 +43,28 @@ pub(super) fn of_value(value: &Value, status: Option<u16>) -> UnifiedError {
     let mut error = UnifiedError::new(category, detail, message);
     error.provider_code = code.or(kind).map(|c| c.chars().take(128).collect());
     error.http_status = status.map(u64::from);
-    error.field_path = text("param").filter(|p| p.starts_with('/'));
+    error.field_path = text("param").filter(|p| throughline_format::json::is_pointer(p));
     error
 }
 
 /// Category and detail of an error; code words decide over the status.
 fn category(status: Option<u16>, kind: Option<&str>, code: Option<&str>, message: &str) -> (ErrorCategory, &'static str) {
     let has = |word: &str| code == Some(word) || kind == Some(word);
+    if has("previous_response_not_found") || has("invalid_encrypted_content") || has("item_not_found") {
+        return (ErrorCategory::Checkpoint, "provider");
+    }
+    if has("conversation_locked") {
+        return (ErrorCategory::Conflict, "conversation");
+    }
+    if has("vector_store_timeout") {
+        return (ErrorCategory::Timeout, "provider");
+    }
+    if has("bio_policy") || has("misalignment_policy_violation") || has("image_content_policy_violation") {
+        return (ErrorCategory::ContentFilter, "request");
+    }
+    if has("invalid_prompt") || has("data_residency_mismatch") || code.is_some_and(|code| code.contains("image")) {
+        return (ErrorCategory::InvalidRequest, "provider");
+    }
     if has("context_length_exceeded") || message.contains("maximum context length") {
         return (ErrorCategory::MaxContext, "prompt");
     }
@@ -89,33 +103,15 @@ fn category(status: Option<u16>, kind: Option<&str>, code: Option<&str>, message
 }
 
 /// Writes an error in OpenAI's shape.
-pub(super) fn encode(error: &UnifiedError) -> WireError {
-    let status = match error.category {
-        ErrorCategory::InvalidRequest
-        | ErrorCategory::MaxContext
-        | ErrorCategory::ContentFilter
-        | ErrorCategory::Unsupported
-        | ErrorCategory::Checkpoint => 400,
-        ErrorCategory::Auth => 401,
-        ErrorCategory::Permission => 403,
-        ErrorCategory::NotFound => 404,
-        ErrorCategory::Conflict => 409,
-        ErrorCategory::TooLarge => 413,
-        ErrorCategory::RateLimit | ErrorCategory::Quota | ErrorCategory::Limit => 429,
-        ErrorCategory::Overloaded | ErrorCategory::Storage => 503,
-        ErrorCategory::Timeout => 504,
-        ErrorCategory::Network | ErrorCategory::Interrupted => 502,
-        ErrorCategory::Cancelled => 499,
-        ErrorCategory::Server | ErrorCategory::Internal => 500,
-    };
+pub(crate) fn encode(error: &UnifiedError) -> WireError {
     WireError {
-        status,
+        status: http_status(error.category),
         body: object(error).to_string(),
     }
 }
 
 /// The error object of bodies and streams.
-pub(super) fn object(error: &UnifiedError) -> Value {
+pub(crate) fn object(error: &UnifiedError) -> Value {
     let kind = match error.category {
         ErrorCategory::Auth => "authentication_error",
         ErrorCategory::Permission => "permission_error",
@@ -141,8 +137,20 @@ pub(super) fn object(error: &UnifiedError) -> Value {
     json!({"error": {"message": error.message, "type": kind, "param": error.field_path, "code": code}})
 }
 
-/// Whether an answer is an error in one of the forms that dialects use.
-pub(super) fn is_error(answer: &wire::Answer) -> bool {
-    let is_object = |key: &str| answer.extra.0.iter().any(|(k, v)| k == key && v.as_str() == "\"error\"");
-    answer.error.is_some() || answer.choices.is_none() && is_object("object")
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_parameter_is_a_place_only_as_a_pointer() {
+        for (param, place) in [
+            ("/messages/0", Some("/messages/0")),
+            ("/a~b", None),
+            ("messages[0]", None),
+            ("", None),
+        ] {
+            let error = of_value(&json!({"error": {"message": "no", "param": param}}), Some(400));
+            assert_eq!(error.field_path.as_deref(), place, "{param}");
+        }
+    }
 }

@@ -1,9 +1,9 @@
-//! Media as this wire writes them: data URLs, bare base64 with a format word, addresses.
+//! Media as these wires write them: data URLs, bare base64 with a format word, addresses and handles.
 
 use throughline_format::media::{InlineEncoding, InlineSource, UnifiedDataSource, UrlSource, encode_base64};
 
 /// The source that an address means: a base64 data URL is data, everything else stays an address.
-pub(super) fn source_of_url(url: &str) -> UnifiedDataSource {
+pub(crate) fn source_of_url(url: &str) -> UnifiedDataSource {
     match data_url(url) {
         Some((media_type, data)) => inline(media_type, data),
         None => UnifiedDataSource::Url(UrlSource {
@@ -14,14 +14,14 @@ pub(super) fn source_of_url(url: &str) -> UnifiedDataSource {
 }
 
 /// Media type and base64 text of a data URL.
-pub(super) fn data_url(url: &str) -> Option<(&str, &str)> {
+pub(crate) fn data_url(url: &str) -> Option<(&str, &str)> {
     url.strip_prefix("data:")?
         .split_once(";base64,")
         .filter(|(media_type, _)| !media_type.is_empty() && !media_type.contains(','))
 }
 
 /// Base64 data of a media type, as it was written.
-pub(super) fn inline(media_type: &str, data: &str) -> UnifiedDataSource {
+pub(crate) fn inline(media_type: &str, data: &str) -> UnifiedDataSource {
     UnifiedDataSource::Inline(InlineSource {
         media_type: media_type.to_owned(),
         data: data.to_owned(),
@@ -30,7 +30,7 @@ pub(super) fn inline(media_type: &str, data: &str) -> UnifiedDataSource {
 }
 
 /// The base64 text of inline data.
-pub(super) fn base64_of(source: &InlineSource) -> String {
+pub(crate) fn base64_of(source: &InlineSource) -> String {
     match source.encoding {
         InlineEncoding::Utf8 => encode_base64(source.data.as_bytes()),
         InlineEncoding::Bytes | InlineEncoding::Base64 => source.data.clone(),
@@ -38,12 +38,28 @@ pub(super) fn base64_of(source: &InlineSource) -> String {
 }
 
 /// A data URL of inline data.
-pub(super) fn to_data_url(source: &InlineSource) -> String {
+pub(crate) fn to_data_url(source: &InlineSource) -> String {
     format!("data:{};base64,{}", source.media_type, base64_of(source))
 }
 
+/// The media type that a file name tells, for data that comes without one.
+pub(crate) fn type_of_name(name: Option<&str>) -> &'static str {
+    match name.and_then(|name| name.rsplit_once('.')).map(|(_, ending)| ending) {
+        Some("pdf") => "application/pdf",
+        Some("txt" | "md") => "text/plain",
+        Some("json") => "application/json",
+        Some("csv") => "text/csv",
+        _ => "application/octet-stream",
+    }
+}
+
+/// Whether a medium is read as a document.
+pub(crate) fn is_document(media_type: &str) -> bool {
+    media_type == "application/pdf" || media_type.starts_with("text/")
+}
+
 /// The media type of an audio format word.
-pub(super) fn audio_type(format: &str) -> String {
+pub(crate) fn audio_type(format: &str) -> String {
     match format {
         "mp3" => "audio/mpeg".to_owned(),
         other => format!("audio/{other}"),
@@ -51,7 +67,7 @@ pub(super) fn audio_type(format: &str) -> String {
 }
 
 /// The audio format word of a media type.
-pub(super) fn audio_format(media_type: &str) -> &str {
+pub(crate) fn audio_format(media_type: &str) -> &str {
     match media_type.split(';').next().unwrap_or(media_type) {
         "audio/mpeg" | "audio/mp3" => "mp3",
         "audio/wave" | "audio/x-wav" | "audio/vnd.wave" => "wav",
