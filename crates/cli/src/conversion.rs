@@ -243,7 +243,9 @@ fn names_something(body: &[u8], pointer: &str) -> bool {
             token.parse().ok().and_then(|index: usize| elements.get(index).copied())
         } else {
             let members: BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_str(at.get()).unwrap_or_default();
-            members.get(token.replace("~1", "/").replace("~0", "~").as_str()).copied()
+            members
+                .get(throughline_format::json::unescape_pointer_token(token).as_ref())
+                .copied()
         };
         match inner {
             Some(inner) => at = inner,

@@ -1,14 +1,11 @@
 //! JSON pointers, paths with `*`, and `where` patterns of the case format.
 
 use serde_json::Value;
+use throughline_format::json::unescape_pointer_token;
 
 /// Compact JSON, not escaped beyond what JSON demands.
 pub(crate) fn compact(value: &Value) -> String {
     value.to_string()
-}
-
-fn unescape(token: &str) -> String {
-    token.replace("~1", "/").replace("~0", "~")
 }
 
 /// One step of a pointer; a negative index counts from the end.
@@ -30,17 +27,17 @@ pub(crate) fn at<'a>(value: &'a Value, pointer: &str) -> Option<&'a Value> {
     pointer
         .split('/')
         .skip(1)
-        .try_fold(value, |value, token| step(value, &unescape(token)))
+        .try_fold(value, |value, token| step(value, &unescape_pointer_token(token)))
 }
 
 /// Every value at a path in which `*` matches any key or index.
 pub(crate) fn select<'a>(value: &'a Value, path: &str) -> Vec<&'a Value> {
     let mut found = vec![value];
     for token in path.split('/').skip(1) {
-        let token = unescape(token);
+        let token = unescape_pointer_token(token);
         found = found
             .into_iter()
-            .flat_map(|node| match (token.as_str(), node) {
+            .flat_map(|node| match (token.as_ref(), node) {
                 ("*", Value::Array(elements)) => elements.iter().collect(),
                 ("*", Value::Object(members)) => members.values().collect(),
                 ("*", _) => Vec::new(),

@@ -3,7 +3,7 @@
 //! Numbers of side resources of one subject: 0 signature or handle, 1 fields without a Unified word, 2 how the wire spelled it,
 //! 3 the border of the wire object that the subject begins, 4 a second handle.
 
-use crate::context::{DecodeContext, EncodeContext};
+use crate::context::{DecodeContext, EncodeContext, PrivateState};
 use crate::feature::Feature;
 use crate::projection::LossCollector;
 use crate::raw;
@@ -13,8 +13,8 @@ use std::sync::Arc;
 use throughline_format::resource::{Issuer, ResourceType, UnmappedEntry};
 use throughline_format::{Json, ProviderDataScope, UnifiedId, UnifiedProtocolProfile, UnifiedProviderDataRef, UnifiedProviderResourceRef};
 
-/// Collects side resources and decode losses.
-pub struct Keeper {
+/// Collects side resources and decode losses; `own` is what a protocol remembers besides.
+pub struct Keeper<T = ()> {
     /// Context of the payload.
     pub context: Arc<DecodeContext>,
     /// Profile of the wire.
@@ -25,10 +25,12 @@ pub struct Keeper {
     pub resources: Vec<SideResource>,
     /// Collected losses.
     pub loss: LossCollector,
+    /// What the protocol remembers besides.
+    pub own: T,
 }
 
 /// What is kept under a schema of its own.
-pub struct Kept<'a> {
+pub struct Keep<'a> {
     /// The schema.
     pub schema: &'a str,
     /// What it is bound to.
@@ -41,7 +43,7 @@ pub struct Kept<'a> {
     pub paths: Vec<String>,
 }
 
-impl Keeper {
+impl<T: Default> Keeper<T> {
     /// An empty collector.
     pub fn new(context: &DecodeContext, profile: UnifiedProtocolProfile, issuer: Issuer) -> Self {
         Self {
@@ -50,6 +52,7 @@ impl Keeper {
             issuer,
             resources: Vec::new(),
             loss: LossCollector::new(),
+            own: T::default(),
         }
     }
 
@@ -91,7 +94,8 @@ impl Keeper {
     }
 
     /// Keeps one payload of its own schema.
-    pub fn payload(&mut self, kept: Kept<'_>, payload: Vec<u8>) -> UnifiedProviderDataRef {
+    pub fn payload(&mut self, kept: Keep<'_>, payload: impl Into<Vec<u8>>) -> UnifiedProviderDataRef {
+        let payload = payload.into();
         let synthetic = payload.starts_with(crate::synthetic::PREFIX.as_bytes());
         self.push(SideResource {
             resource_id: kept.resource_id,
@@ -107,11 +111,16 @@ impl Keeper {
     }
 
     /// Keeps a handle of something that the provider holds; the record gets a reference to it.
-    pub fn handle(&mut self, kept: Kept<'_>, handle: String) -> UnifiedProviderResourceRef {
+    pub fn handle(&mut self, kept: Keep<'_>, handle: String) -> UnifiedProviderResourceRef {
         let resource_type = kept.resource_type.clone();
-        let reference = self.payload(kept, handle.into_bytes());
+        let reference = self.payload(kept, handle);
+        self.reference(reference.resource_id, resource_type)
+    }
+
+    /// What a record says of a resource.
+    pub fn reference(&self, resource_id: UnifiedId, resource_type: ResourceType) -> UnifiedProviderResourceRef {
         UnifiedProviderResourceRef {
-            resource_id: reference.resource_id,
+            resource_id,
             resource_type,
             owner_fingerprint: self.context.owner_fingerprint,
             status: None,
@@ -133,12 +142,19 @@ pub fn references(found: impl IntoIterator<Item = Option<UnifiedProviderDataRef>
     (!list.is_empty()).then_some(list)
 }
 
-/// The payload of this schema among the references, when the target may see it.
+/// The payload of the first reference with this schema that the target may see.
+pub fn payload_in<'a>(
+    private: &dyn PrivateState,
+    references: impl IntoIterator<Item = &'a UnifiedProviderDataRef>,
+    schema: &str,
+) -> Option<Bytes> {
+    let mut of_schema = references.into_iter().filter(|reference| reference.schema == schema);
+    of_schema.find_map(|reference| private.payload(&reference.resource_id))
+}
+
+/// The same among the references of a record.
 pub fn payload_of(references: Option<&Vec<UnifiedProviderDataRef>>, schema: &str, context: &EncodeContext) -> Option<Bytes> {
-    references?
-        .iter()
-        .find(|r| r.schema == schema)
-        .and_then(|r| context.private.payload(&r.resource_id))
+    payload_in(context.private.as_ref(), references.into_iter().flatten(), schema)
 }
 
 /// The same as text.
@@ -157,7 +173,10 @@ pub fn unmapped_of(
     profile: &UnifiedProtocolProfile,
     context: &EncodeContext,
 ) -> Vec<UnmappedEntry> {
-    payload_of(references, &side::unmapped_schema(profile), context)
-        .map(|bytes| raw::entries(&bytes))
-        .unwrap_or_default()
+    unmapped_in(payload_of(references, &side::unmapped_schema(profile), context))
+}
+
+/// The fields of an unmapped payload; none without one.
+pub fn unmapped_in(payload: Option<Bytes>) -> Vec<UnmappedEntry> {
+    payload.map(|bytes| raw::entries(&bytes)).unwrap_or_default()
 }

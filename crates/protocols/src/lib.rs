@@ -29,14 +29,13 @@ pub mod codec;
 pub mod context;
 pub mod cursor_sdk;
 pub mod drafting;
-mod drafts;
 pub mod feature;
 pub mod gemini_generate_content;
 pub mod gemini_interactions;
 pub mod google;
+mod item_writer;
 pub mod keeper;
-#[allow(unreachable_pub)] // `wire!` writes `pub`
-mod kept;
+mod object;
 pub mod offline;
 mod openai;
 pub mod openai_chat;

@@ -73,7 +73,7 @@ pub fn put(json: &Json, pointer: &str, value: &Json) -> Json {
         return value.clone();
     };
     let (token, rest) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-    let token = token.replace("~1", "/").replace("~0", "~");
+    let token = throughline_format::json::unescape_pointer_token(token).into_owned();
     let changed = if json.is_object() {
         let Ok(mut members) = json.decode::<Members>() else {
             return json.clone();

@@ -87,7 +87,7 @@ fn spoil(value: &mut Value, fault: &Fault) {
     let (Fault::Drop(at) | Fault::Duplicate(at) | Fault::Replace(at, _) | Fault::Nest(at, _) | Fault::Swap(at, _)) = fault;
     let Some(pointer) = place(at) else { return };
     let (parent, token) = pointer.rsplit_once('/').unwrap();
-    let token = token.replace("~1", "/").replace("~0", "~");
+    let token = throughline_format::json::unescape_pointer_token(token).into_owned();
     match fault {
         Fault::Drop(_) => match value.pointer_mut(parent) {
             Some(Value::Object(members)) => drop(members.remove(&token)),

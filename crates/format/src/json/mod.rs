@@ -26,6 +26,15 @@ pub fn escape_pointer_token(token: &str) -> std::borrow::Cow<'_, str> {
     }
 }
 
+/// Opens one reference token of a JSON Pointer (RFC 6901).
+pub fn unescape_pointer_token(token: &str) -> std::borrow::Cow<'_, str> {
+    if token.contains('~') {
+        token.replace("~1", "/").replace("~0", "~").into()
+    } else {
+        token.into()
+    }
+}
+
 /// Whether a text is a JSON Pointer (RFC 6901): empty, or reference tokens that each begin with `/`.
 pub fn is_pointer(text: &str) -> bool {
     let bytes = text.as_bytes();

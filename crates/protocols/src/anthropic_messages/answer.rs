@@ -2,12 +2,15 @@
 
 use super::decode_block::Whole;
 use super::decode_call::CallKind;
-use super::kept::{self, Keeper, below};
+use super::kept::{self, Keeper};
 use super::usage;
 use super::wire::{Ending, Members, Response, ToolUseBlock};
 use crate::codec::Decoded;
 use crate::context::DecodeContext;
 use crate::feature::Feature;
+use crate::keeper::Keep;
+use crate::raw::below;
+use crate::raw::{self};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use throughline_format::event::{
@@ -116,7 +119,7 @@ impl Answer {
     /// An answer that has not begun.
     pub(super) fn new(context: &DecodeContext) -> Self {
         Self {
-            keeper: Keeper::new(Arc::new(context.clone()), super::profile(), Issuer::Provider),
+            keeper: Keeper::new(context, super::profile(), Issuer::Provider),
             out: Decoded::default(),
             model: None,
             items: Vec::new(),
@@ -159,12 +162,14 @@ impl Answer {
         if let Some(id) = &message.id {
             let resource = context.operation_id.resource(ROOT + 1);
             self.keeper.payload(
-                kept::MESSAGE_ID,
-                ResourceType::Response,
-                None,
-                resource,
+                Keep {
+                    schema: kept::MESSAGE_ID,
+                    resource_type: ResourceType::Response,
+                    subject: None,
+                    resource_id: resource,
+                    paths: vec!["/id".to_owned()],
+                },
                 id.as_bytes().to_vec(),
-                "/id",
             );
         }
         self.message_id = message.id;
@@ -210,7 +215,7 @@ impl Answer {
         for (key, value) in usage.extra.0 {
             assign(&mut self.usage, key, value);
         }
-        let unified = usage::decode(&kept::object(self.usage.clone()), last);
+        let unified = usage::decode(&raw::object(self.usage.clone()), last);
         self.out.push(EventBody::UsageUpdate(UsageUpdate { usage: unified }));
     }
 
@@ -232,12 +237,14 @@ impl Answer {
     pub(super) fn error_body(&mut self, text: &str) {
         let resource = self.context().operation_id.resource(ROOT + 3);
         self.keeper.payload(
-            kept::ERROR_BODY,
-            ResourceType::Other("error".into()),
-            None,
-            resource,
+            Keep {
+                schema: kept::ERROR_BODY,
+                resource_type: ResourceType::Other("error".into()),
+                subject: None,
+                resource_id: resource,
+                paths: vec![String::new()],
+            },
             text.as_bytes().to_vec(),
-            "",
         );
     }
 
@@ -326,7 +333,16 @@ impl Answer {
         let resource_id = odd_id(&self.context().operation_id, number);
         let payload = raw.as_str().as_bytes().to_vec();
         let kind = ResourceType::Other("event".into());
-        self.keeper.payload(kept::EVENT, kind, None, resource_id, payload, &path);
+        self.keeper.payload(
+            Keep {
+                schema: kept::EVENT,
+                resource_type: kind,
+                subject: None,
+                resource_id,
+                paths: vec![path.clone()],
+            },
+            payload,
+        );
         let how = format!("{what} is kept for the same owner");
         self.left_out(code, Feature::WireUnmapped, &path, &how);
     }
@@ -425,14 +441,16 @@ impl Answer {
         self.keeper.fields(None, context.operation_id.resource(ROOT), "", last);
         if !self.usage.is_empty() {
             self.report_usage();
-            let payload = kept::object(std::mem::take(&mut self.usage)).as_str().as_bytes().to_vec();
+            let payload = raw::object(std::mem::take(&mut self.usage)).as_str().as_bytes().to_vec();
             self.keeper.payload(
-                kept::USAGE,
-                ResourceType::Other("usage".into()),
-                None,
-                context.operation_id.resource(ROOT + 2),
+                Keep {
+                    schema: kept::USAGE,
+                    resource_type: ResourceType::Other("usage".into()),
+                    subject: None,
+                    resource_id: context.operation_id.resource(ROOT + 2),
+                    paths: vec!["/usage".to_owned()],
+                },
                 payload,
-                "/usage",
             );
         }
         let entries = self
@@ -465,12 +483,14 @@ impl Answer {
         let resource_id = self.context().operation_id.resource(ROOT + 4);
         let (schema, kind) = (kept::CONTAINER, ResourceType::Container);
         self.keeper.payload(
-            schema,
-            kind.clone(),
-            None,
-            resource_id.clone(),
+            Keep {
+                schema,
+                resource_type: kind.clone(),
+                subject: None,
+                resource_id: resource_id.clone(),
+                paths: vec!["/container/id".to_owned()],
+            },
             handle.into_bytes(),
-            "/container/id",
         );
         let mut resource = self.keeper.resource_ref(resource_id, kind);
         resource.expires_at = expires_at;

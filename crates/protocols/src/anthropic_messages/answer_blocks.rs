@@ -7,6 +7,8 @@ use super::decode_citation::citation;
 use super::kept;
 use super::wire::{Block, BlockDelta, Members, TextBlock, ToolUseBlock};
 use crate::feature::Feature;
+use crate::keeper;
+use crate::raw;
 use throughline_format::event::{
     ArgumentsDelta, ArgumentsReady, CitationReady, FieldDelta, ItemDelta, PartCompleted, PartStarted, SignatureReady, TextDelta,
     ToolLifecycleEvent,
@@ -36,7 +38,7 @@ impl Answer {
                 let unmapped = self.keeper.unmapped(&item_id, &path, block.extra.into_unmapped());
                 let whole = Whole {
                     body: UnifiedItemBody::Reasoning(ReasoningItem { parts: Vec::new() }),
-                    provider_data: kept::references([unmapped]),
+                    provider_data: keeper::references([unmapped]),
                 };
                 self.started_item(&item_id, whole);
                 let mut open = Open::Thinking {
@@ -58,7 +60,7 @@ impl Answer {
             other => {
                 self.end_run();
                 Open::Whole {
-                    raw: kept::json(&other),
+                    raw: raw::json(&other),
                     path,
                 }
             }
@@ -202,7 +204,7 @@ impl Answer {
     /// A block changes.
     pub(super) fn change(&mut self, index: u64, delta: BlockDelta) {
         let Some(mut open) = self.open.remove(&index) else {
-            self.odd("stream.unknown-block", &kept::json(&delta), "a change of a block that is not open");
+            self.odd("stream.unknown-block", &raw::json(&delta), "a change of a block that is not open");
             return;
         };
         if let Some(extra) = extra_of(&delta) {
@@ -248,7 +250,7 @@ impl Answer {
             (Open::Held { text, .. }, BlockDelta::InputJson(piece)) => text.push_str(&piece.partial_json),
             (Open::Whole { raw, .. }, BlockDelta::Compaction(members)) => {
                 for (key, value) in members.extra.0 {
-                    *raw = kept::put(raw, &format!("/{}", throughline_format::json::escape_pointer_token(&key)), &value);
+                    *raw = raw::put(raw, &format!("/{}", throughline_format::json::escape_pointer_token(&key)), &value);
                 }
             }
             (_, BlockDelta::Unknown(raw)) => {
@@ -257,7 +259,7 @@ impl Answer {
             }
             (_, misplaced) => self.odd(
                 "stream.misplaced-delta",
-                &kept::json(&misplaced),
+                &raw::json(&misplaced),
                 "a change that does not fit its block",
             ),
         }
@@ -289,7 +291,7 @@ impl Answer {
                         Some(&part_id),
                         ItemDelta::Field(FieldDelta {
                             pointer: "/providerData/-".into(),
-                            value: kept::json(&reference),
+                            value: raw::json(&reference),
                         }),
                     );
                 }
@@ -345,7 +347,7 @@ impl Answer {
                     text
                 };
                 let input = Json::from_text(raw.clone()).ok();
-                if let Some(called) = self.keeper.called.get_mut(&call_id) {
+                if let Some(called) = self.keeper.own.get_mut(&call_id) {
                     called.query = input.as_ref().and_then(query_of);
                 }
                 let status = if input.is_some() {
@@ -386,7 +388,7 @@ impl Answer {
         let item_id = self.next_item();
         let call_id = block.id.clone();
         let input = if text.is_empty() {
-            Some(block.input.clone().unwrap_or_else(|| kept::object(Vec::new())))
+            Some(block.input.clone().unwrap_or_else(|| raw::object(Vec::new())))
         } else {
             Json::from_text(text.to_owned()).ok()
         };

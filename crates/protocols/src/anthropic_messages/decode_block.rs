@@ -1,8 +1,11 @@
 //! Blocks of the wire as items and parts; requests, responses and streams share this.
 
 use super::decode_citation::{citation, source_id};
-use super::kept::{self, Keeper, references};
+use super::kept::{self, Keeper};
 use super::wire::{Block, DocumentBlock, ImageBlock, SearchResultBlock, Source, TextBlock, ThinkingBlock};
+use crate::keeper::Keep;
+use crate::keeper::references;
+use crate::raw;
 use crate::side::SideResource;
 use crate::synthetic::SyntheticSealer;
 use crate::wire::{TextOr, peek_tag};
@@ -49,14 +52,16 @@ impl Keeper {
 
     /// Keeps the citations of a text as they were written: some hold private indexes.
     pub(super) fn citations(&mut self, part_id: &UnifiedId, list: &[Json], path: &str) -> UnifiedProviderDataRef {
-        let payload = kept::json(list).as_str().as_bytes().to_vec();
+        let payload = raw::json(list).as_str().as_bytes().to_vec();
         self.payload(
-            kept::CITATIONS,
-            ResourceType::Other("citations".into()),
-            Some(part_id),
-            part_id.resource(2),
+            Keep {
+                schema: kept::CITATIONS,
+                resource_type: ResourceType::Other("citations".into()),
+                subject: Some(part_id),
+                resource_id: part_id.resource(2),
+                paths: vec![path.to_owned()],
+            },
             payload,
-            path,
         )
     }
 
@@ -72,22 +77,22 @@ impl Keeper {
         match source {
             Source::Base64(s) => (
                 inline(s.media_type, s.data, InlineEncoding::Base64),
-                kept::below("/source", s.extra.0),
+                raw::below("/source", s.extra.0),
             ),
             Source::Text(s) => (
                 inline(s.media_type.unwrap_or_else(|| "text/plain".into()), s.data, InlineEncoding::Utf8),
-                kept::below("/source", s.extra.0),
+                raw::below("/source", s.extra.0),
             ),
             Source::Url(s) => (
                 UnifiedDataSource::Url(UrlSource {
                     url: s.url,
                     headers_ref: None,
                 }),
-                kept::below("/source", s.extra.0),
+                raw::below("/source", s.extra.0),
             ),
             Source::File(s) => (
                 self.file(part_id, s.file_id, &format!("{path}/source/file_id")),
-                kept::below("/source", s.extra.0),
+                raw::below("/source", s.extra.0),
             ),
             Source::Unknown(raw) => {
                 let text = raw.decode::<ContentSource>().map(|s| s.content.text()).unwrap_or_default();
@@ -102,12 +107,14 @@ impl Keeper {
     /// A provider file; its handle is kept apart.
     pub(super) fn file(&mut self, part_id: &UnifiedId, file_id: String, path: &str) -> UnifiedDataSource {
         let kept = self.payload(
-            kept::FILE,
-            ResourceType::File,
-            Some(part_id),
-            part_id.resource(0),
+            Keep {
+                schema: kept::FILE,
+                resource_type: ResourceType::File,
+                subject: Some(part_id),
+                resource_id: part_id.resource(0),
+                paths: vec![path.to_owned()],
+            },
             file_id.into_bytes(),
-            path,
         );
         UnifiedDataSource::ProviderResource(ResourceSource {
             resource: UnifiedProviderResourceRef {
@@ -137,7 +144,7 @@ impl Keeper {
             citations_enabled: block.citations.as_ref().and_then(|c| c.enabled),
             ..UnifiedMediaMetadata::default()
         };
-        fields.extend(kept::below("/citations", block.citations.map(|c| c.extra.0).unwrap_or_default()));
+        fields.extend(raw::below("/citations", block.citations.map(|c| c.extra.0).unwrap_or_default()));
         let media = (media != UnifiedMediaMetadata::default()).then_some(media);
         let mut part = UnifiedContentPart::new(part_id.clone(), PartBody::Document(MediaPart { source, media }));
         part.base.provider_data = references([self.unmapped(part_id, path, fields)]);
@@ -147,7 +154,7 @@ impl Keeper {
     /// A search result of the client: a source with its texts.
     fn search_result(&mut self, part_id: &UnifiedId, block: SearchResultBlock, path: &str) -> UnifiedContentPart {
         let mut fields: Vec<_> = block.extra.into_unmapped().collect();
-        fields.extend(block.citations.map(|switch| ("/citations".to_owned(), kept::json(&switch))));
+        fields.extend(block.citations.map(|switch| ("/citations".to_owned(), raw::json(&switch))));
         let mut parts = Vec::new();
         let content = block.content;
         for (n, inner) in content.iter().flatten().enumerate() {
@@ -160,7 +167,7 @@ impl Keeper {
         let plain = |inner: &Block| matches!(inner, Block::Text(text) if text.cache_control.is_none());
         if !content.iter().flatten().all(plain) {
             // A content that is more than plain texts comes back as it was.
-            fields.push(("/content".into(), kept::json(&content)));
+            fields.push(("/content".into(), raw::json(&content)));
         }
         let source = UnifiedSource {
             source_id: source_id(part_id, 0),

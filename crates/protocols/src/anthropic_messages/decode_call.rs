@@ -2,9 +2,11 @@
 
 use super::decode_block::Whole;
 use super::decode_hosted::hosted_type;
-use super::kept::{self, Keeper, references};
+use super::kept::Keeper;
 use super::wire::{Block, CallerBlock, Members, ToolResultBlock, ToolUseBlock};
 use crate::feature::Feature;
+use crate::keeper::references;
+use crate::raw;
 use crate::wire::{TextOr, peek_tag};
 use serde::Deserialize;
 use throughline_format::item::{CallerRef, CodeExecutionItem, ComputerActionItem, ComputerActionResultItem, ToolCallItem, ToolResultItem};
@@ -73,7 +75,7 @@ impl Keeper {
             form,
             query,
         };
-        self.called.insert(block.id.clone(), called);
+        self.own.insert(block.id.clone(), called);
         special.unwrap_or_else(|| self.tool_call(item_id, block, kind, path))
     }
 
@@ -96,7 +98,7 @@ impl Keeper {
             name: block.name,
             namespace: block.toolset_name,
             server_label: block.server_name,
-            input: Some(block.input.unwrap_or_else(|| kept::object(Vec::new()))),
+            input: Some(block.input.unwrap_or_else(|| raw::object(Vec::new()))),
             raw_arguments: raw,
             lifecycle: UnifiedToolLifecycle::ArgumentsReady,
             caller,
@@ -129,16 +131,16 @@ impl Keeper {
         if input.iter().any(|(key, _)| key == "action") {
             return None;
         }
-        let mut action = vec![("action".to_owned(), kept::json(&block.name))];
+        let mut action = vec![("action".to_owned(), raw::json(&block.name))];
         action.extend(input);
         let mut fields: Vec<_> = block.extra.clone().into_unmapped().collect();
-        fields.extend(block.caller.as_ref().map(|caller| ("/caller".to_owned(), kept::json(caller))));
+        fields.extend(block.caller.as_ref().map(|caller| ("/caller".to_owned(), raw::json(caller))));
         let unmapped = self.unmapped(item_id, path, fields);
         Some(Whole {
             body: UnifiedItemBody::ComputerAction(ComputerActionItem {
                 call_id: block.id.clone(),
                 environment: Some(environment),
-                actions: vec![kept::object(action)],
+                actions: vec![raw::object(action)],
                 lifecycle: UnifiedToolLifecycle::ArgumentsReady,
                 execution: Execution::Client,
                 approval_id: None,
@@ -157,7 +159,7 @@ impl Keeper {
         };
         let said: String = input.extra.take(member)?.decode().ok()?;
         let mut fields: Vec<_> = block.extra.clone().into_unmapped().collect();
-        fields.extend(kept::below("/input", input.extra.0));
+        fields.extend(raw::below("/input", input.extra.0));
         let caller = block.caller.clone().map(|caller| {
             fields.extend(caller_fields(&caller));
             caller_ref(caller)
@@ -189,12 +191,12 @@ impl Keeper {
 
     /// The result of a client tool. Marks inside its content are moved by the encoder and reported by the caller.
     pub(super) fn tool_result(&mut self, item_id: &UnifiedId, block: ToolResultBlock, path: &str) -> Whole {
-        let called = self.called.get(&block.tool_use_id).cloned();
+        let called = self.own.get(&block.tool_use_id).cloned();
         let computer = called
             .as_ref()
             .map_or(block.toolset_name.is_some(), |called| called.form == CallForm::Computer);
         let mut fields: Vec<_> = block.extra.into_unmapped().collect();
-        fields.extend(block.toolset_name.map(|name| ("/toolset_name".to_owned(), kept::json(&name))));
+        fields.extend(block.toolset_name.map(|name| ("/toolset_name".to_owned(), raw::json(&name))));
         let unmapped = self.unmapped(item_id, path, fields);
         let mut output = Vec::new();
         let mut current_url = None;
@@ -243,7 +245,7 @@ pub(super) fn query_of(input: &Json) -> Option<String> {
 
 /// A block without a Unified part, as JSON with its type as the name of the schema.
 fn json_part(part_id: UnifiedId, block: &Block) -> UnifiedContentPart {
-    let value = kept::json(block);
+    let value = raw::json(block);
     let kind = peek_tag(value.as_str(), "type").unwrap_or_default();
     UnifiedContentPart::new(
         part_id,
@@ -280,9 +282,9 @@ fn caller_ref(caller: CallerBlock) -> CallerRef {
 
 /// What `caller` says beyond model or code.
 fn caller_fields(caller: &CallerBlock) -> Vec<(String, Json)> {
-    let mut fields = kept::below("/caller", caller.extra.0.clone());
+    let mut fields = raw::below("/caller", caller.extra.0.clone());
     if caller.kind != "direct" && caller.kind != super::DEFAULT_CODE_CALLER {
-        fields.push(("/caller/type".into(), kept::json(&caller.kind)));
+        fields.push(("/caller/type".into(), raw::json(&caller.kind)));
     }
     fields
 }

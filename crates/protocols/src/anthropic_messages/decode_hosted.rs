@@ -6,9 +6,11 @@
 use super::decode_block::{Whole, message};
 use super::decode_call::CallForm;
 use super::decode_citation::source_part;
-use super::kept::{self, Keeper, references};
+use super::kept::{self, Keeper};
 use super::wire::Block;
 use crate::feature::Feature;
+use crate::keeper::Keep;
+use crate::keeper::references;
 use crate::wire::peek_tag;
 use serde::Deserialize;
 use throughline_format::item::{
@@ -46,12 +48,14 @@ impl Keeper {
         }
         let payload = raw.as_str().as_bytes().to_vec();
         let kept = self.payload(
-            kept::BLOCK,
-            ResourceType::Other("block".into()),
-            Some(item_id),
-            item_id.resource(2),
+            Keep {
+                schema: kept::BLOCK,
+                resource_type: ResourceType::Other("block".into()),
+                subject: Some(item_id),
+                resource_id: item_id.resource(2),
+                paths: vec![path.to_owned()],
+            },
             payload,
-            path,
         );
         Whole {
             body: body.unwrap_or_else(|| message(Vec::new())),
@@ -81,12 +85,7 @@ impl Keeper {
             .into_iter()
             .filter_map(|entry| Some((entry.url?, entry.title, entry.page_age)));
         Some(UnifiedItemBody::SearchResult(FoundItem {
-            queries: self
-                .called
-                .get(&block.tool_use_id)
-                .and_then(|c| c.query.clone())
-                .into_iter()
-                .collect(),
+            queries: self.own.get(&block.tool_use_id).and_then(|c| c.query.clone()).into_iter().collect(),
             call_id: Some(block.tool_use_id),
             parts: parts
                 .enumerate()
@@ -100,11 +99,7 @@ impl Keeper {
     /// What an execution gave; `None` when its call is no code in the record.
     fn code_result(&mut self, item_id: &UnifiedId, raw: &Json, path: &str) -> Option<UnifiedItemBody> {
         let block: ServerResult = raw.decode().ok()?;
-        if self
-            .called
-            .get(&block.tool_use_id)
-            .is_some_and(|called| called.form != CallForm::Code)
-        {
+        if self.own.get(&block.tool_use_id).is_some_and(|called| called.form != CallForm::Code) {
             return None;
         }
         let inner: ResultContent = block.content?.decode().ok()?;
@@ -162,7 +157,7 @@ impl Keeper {
             }
         }
         Some(UnifiedItemBody::ServerToolResult(ServerToolResultItem {
-            name: self.called.get(&block.tool_use_id).map(|called| called.name.clone()),
+            name: self.own.get(&block.tool_use_id).map(|called| called.name.clone()),
             call_id: block.tool_use_id,
             tool_type: hosted_type(tool),
             output,
@@ -187,7 +182,7 @@ impl Keeper {
         if let Some(Ok(document)) = inner.content.map(|content| content.decode::<Block>()) {
             let part_id = item_id.part(output.len() as u64);
             // The document stays in the private copy; what it says about itself is told there.
-            let mut scratch = Self::new(self.context.clone(), self.profile.clone(), self.issuer);
+            let mut scratch = Self::new(&self.context, self.profile.clone(), self.issuer);
             if let Ok(mut part) = scratch.part(&part_id, document, &format!("{path}/content/content")) {
                 part.base.provider_data = None;
                 output.push(part);

@@ -3,14 +3,16 @@
 use super::decode_block::Whole;
 use super::decode_call::CallKind;
 use super::decode_hosted;
-use super::kept::{self, Keeper, below};
+use super::kept::{self, Keeper};
 use super::wire::{Block, CacheControl, Format, Message, OutputConfig, Request, Thinking, ToolChoice};
 use super::{AnthropicMessages, decode_tools};
 use crate::codec::{Codec as _, DecodedRequest};
 use crate::context::DecodeContext;
 use crate::feature::Feature;
+use crate::keeper::Keep;
+use crate::raw::below;
+use crate::raw::{self};
 use crate::wire::TextOr;
-use std::sync::Arc;
 use throughline_format::cache::{CacheBreakpoint, CacheMode, CacheTtl, UnifiedCacheIntent};
 use throughline_format::intent::{
     JsonSchemaFormat, OutputFormat, ParallelTools, PrefillIntent, ReasoningEffort, ReasoningIntent, ReasoningMode, ReasoningSummary,
@@ -32,7 +34,7 @@ use throughline_format::{
 pub(super) fn decode(body: &[u8], context: &DecodeContext) -> Result<DecodedRequest, UnifiedError> {
     let request: Request = throughline_format::json::decode_slice(body)?;
     let decoder = Decoder {
-        keeper: Keeper::new(Arc::new(context.clone()), AnthropicMessages.profile(), Issuer::ClientAsserted),
+        keeper: Keeper::new(context, AnthropicMessages.profile(), Issuer::ClientAsserted),
         items: Vec::new(),
         marks: Vec::new(),
     };
@@ -66,11 +68,11 @@ impl Decoder {
         // A request that only fills the cache has no limit that another wire could take.
         let prewarms = request.max_tokens == Some(0);
         if prewarms {
-            fields.push(("/max_tokens".into(), kept::json(&0)));
+            fields.push(("/max_tokens".into(), raw::json(&0)));
         }
         if request.stream == Some(false) {
             // Said, and the default all the same: kept so that the body comes back as it was.
-            fields.push(("/stream".into(), kept::json(&false)));
+            fields.push(("/stream".into(), raw::json(&false)));
         }
         self.system(request.system);
         let mut previous = None;
@@ -220,7 +222,7 @@ impl Decoder {
                     self.mark(item_id.clone(), None, text.cache_control.take(), &path);
                     parts.push(self.keeper.text(&item_id.part(0), text, &path));
                 }
-                other => data = self.keeper.raw(&item_id, &kept::json(&other), &path).provider_data,
+                other => data = self.keeper.raw(&item_id, &raw::json(&other), &path).provider_data,
             }
             self.push(
                 Role::System,
@@ -261,16 +263,18 @@ impl Decoder {
             if self.items.len() == first {
                 self.push(role, Self::message_body(role, Vec::new()), None);
             }
-            let payload = kept::object(fields).as_str().as_bytes().to_vec();
+            let payload = raw::object(fields).as_str().as_bytes().to_vec();
             if let Some(item) = self.items.get_mut(first) {
                 let id = item.id.clone();
                 let reference = self.keeper.payload(
-                    kept::MESSAGE,
-                    ResourceType::Other("message".into()),
-                    Some(&id),
-                    id.resource(3),
+                    Keep {
+                        schema: kept::MESSAGE,
+                        resource_type: ResourceType::Other("message".into()),
+                        subject: Some(&id),
+                        resource_id: id.resource(3),
+                        paths: vec![path.to_owned()],
+                    },
                     payload,
-                    path,
                 );
                 item.base.provider_data.get_or_insert_default().push(reference);
             }
@@ -329,7 +333,7 @@ impl Decoder {
                 self.inner_marks(&item_id, &mut b.content, path);
                 (Role::Tool, self.keeper.tool_result(&item_id, b, path))
             }
-            other => (role, self.keeper.raw(&item_id, &kept::json(&other), path)),
+            other => (role, self.keeper.raw(&item_id, &raw::json(&other), path)),
         };
         decode_hosted::reach(&mut body, &self.items);
         if let (Role::System, UnifiedItemBody::Message(message)) = (role, &mut body) {
@@ -397,7 +401,7 @@ impl Decoder {
             format = config.format.map(|f| (f, "/output_config/format"));
         }
         if let Some(older) = older {
-            fields.push(("/output_format".into(), kept::json(&older)));
+            fields.push(("/output_format".into(), raw::json(&older)));
             format = format.or(Some((older, "/output_format")));
         }
         let (format, path) = format?;
@@ -418,10 +422,10 @@ impl Decoder {
                 })
             }
             (kind, schema) => {
-                let mut members = vec![("type".to_owned(), kept::json(kind))];
+                let mut members = vec![("type".to_owned(), raw::json(kind))];
                 members.extend(schema.map(|s| ("schema".to_owned(), s)));
                 members.extend(format.extra.0);
-                fields.push((path.to_owned(), kept::object(members)));
+                fields.push((path.to_owned(), raw::object(members)));
                 None
             }
         }
@@ -452,7 +456,7 @@ impl Decoder {
                     "said by the word of the reasoning summary",
                 );
             }
-            Some(other) => fields.push(("/thinking/display".into(), kept::json(other))),
+            Some(other) => fields.push(("/thinking/display".into(), raw::json(other))),
         }
         fields.extend(below("/thinking", thinking.extra.0));
     }
@@ -479,7 +483,7 @@ impl Decoder {
             ("tool", Some(name)) => UnifiedToolChoice::named(UnifiedToolType::Function, name),
             ("auto", _) => UnifiedToolChoice::simple(ToolChoiceKind::Auto),
             (other, _) => {
-                fields.push(("/tool_choice/type".into(), kept::json(other)));
+                fields.push(("/tool_choice/type".into(), raw::json(other)));
                 UnifiedToolChoice::simple(ToolChoiceKind::Auto)
             }
         }
@@ -498,7 +502,7 @@ impl Decoder {
             None => return None,
         };
         if let Some(control) = automatic {
-            fields.extend(control.ttl.map(|ttl| ("/cache_control/ttl".to_owned(), kept::json(&ttl))));
+            fields.extend(control.ttl.map(|ttl| ("/cache_control/ttl".to_owned(), raw::json(&ttl))));
             fields.extend(below("/cache_control", control.extra.0));
         }
         Some(UnifiedCacheIntent {

@@ -1,8 +1,12 @@
 //! State that a request uses or wants: context management, containers with skills, MCP servers, other models, a thread.
 
-use super::kept::{self, Keeper, below};
+use super::kept::{self, Keeper};
 use super::wire::Members;
 use crate::feature::Feature;
+use crate::keeper;
+use crate::keeper::Keep;
+use crate::raw::below;
+use crate::raw::{self};
 use throughline_format::conversation::{Completeness, MissingReason, UnifiedMissingRange};
 use throughline_format::request::{ContextEdit, ContextEditKind};
 use throughline_format::resource::ResourceType;
@@ -32,7 +36,16 @@ impl Keeper {
     /// A handle of the provider that the whole request refers to.
     fn root_resource(&mut self, schema: &str, kind: ResourceType, number: u64, handle: String, path: &str) -> UnifiedProviderResourceRef {
         let resource_id = self.context.operation_id.resource(number);
-        let reference = self.payload(schema, kind.clone(), None, resource_id, handle.into_bytes(), path);
+        let reference = self.payload(
+            Keep {
+                schema,
+                resource_type: kind.clone(),
+                subject: None,
+                resource_id,
+                paths: vec![path.to_owned()],
+            },
+            handle.into_bytes(),
+        );
         self.resource_ref(reference.resource_id, kind)
     }
 
@@ -129,18 +142,20 @@ impl Keeper {
                 let kind = ResourceType::Other("skill".into());
                 let path = format!("{path}/skill_id");
                 let kept = self.payload(
-                    kept::SKILL,
-                    kind.clone(),
-                    Some(&tool_id),
-                    tool_id.resource(0),
+                    Keep {
+                        schema: kept::SKILL,
+                        resource_type: kind.clone(),
+                        subject: Some(&tool_id),
+                        resource_id: tool_id.resource(0),
+                        paths: vec![path.clone()],
+                    },
                     id.into_bytes(),
-                    &path,
                 );
                 tool.resources = Some(vec![self.resource_ref(kept.resource_id, kind)]);
             }
             id => tool.name = id,
         }
-        tool.provider_data = kept::references([self.unmapped(&tool_id, path, below("", skill.extra.0))]);
+        tool.provider_data = keeper::references([self.unmapped(&tool_id, path, below("", skill.extra.0))]);
         tool
     }
 
@@ -166,10 +181,7 @@ impl Keeper {
             let mut word = |key: &str| server.extra.take(key).and_then(|value| value.decode::<String>().ok());
             let (kind, label, address) = (word("type"), word("name"), word("url"));
             let mut left = Vec::new();
-            left.extend(
-                kind.filter(|kind| kind != "url")
-                    .map(|kind| ("/type".to_owned(), kept::json(&kind))),
-            );
+            left.extend(kind.filter(|kind| kind != "url").map(|kind| ("/type".to_owned(), raw::json(&kind))));
             let url = address.map(|address| self.plain_address(address, &path));
             let of_label = |tool: &&mut UnifiedToolDefinition| {
                 let labelled = tool.config.as_ref().is_some_and(|config| config.server_label == label);
@@ -204,7 +216,7 @@ impl Keeper {
                 left.extend(below("/tool_configuration", rules.extra.0));
             }
             left.extend(below("", server.extra.0));
-            tool.provider_data = kept::references([self.unmapped(&tool_id, &path, left)]);
+            tool.provider_data = keeper::references([self.unmapped(&tool_id, &path, left)]);
             tools.push(tool);
         }
     }

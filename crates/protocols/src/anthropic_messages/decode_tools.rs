@@ -1,9 +1,12 @@
 //! Tool definitions of the wire.
 
 use super::decode_request::ttl;
-use super::kept::{self, Keeper, below};
+use super::kept::Keeper;
 use super::wire::{CacheControl, CustomTool, Members, VendorTool};
 use crate::feature::Feature;
+use crate::keeper;
+use crate::raw::below;
+use crate::raw::{self};
 use crate::wire::peek_tag;
 use throughline_format::cache::UnifiedCacheDirective;
 use throughline_format::tool::{Caller, Execution, Portability, UnifiedHostedToolConfig, UserLocation};
@@ -84,7 +87,7 @@ fn custom(keeper: &mut Keeper, tool_id: UnifiedId, wire: CustomTool, path: &str)
     tool.eager_input = wire.eager_input_streaming;
     tool.allowed_callers = callers(keeper, path, wire.allowed_callers, &mut fields);
     tool.cache = directive(wire.cache_control, &mut fields);
-    tool.provider_data = kept::references([keeper.unmapped(&tool_id, path, fields)]);
+    tool.provider_data = keeper::references([keeper.unmapped(&tool_id, path, fields)]);
     tool
 }
 
@@ -143,7 +146,7 @@ fn vendor(keeper: &mut Keeper, tool_id: UnifiedId, wire: VendorTool, path: &str)
     tool.defer_loading = wire.defer_loading;
     tool.allowed_callers = callers(keeper, path, wire.allowed_callers, &mut fields);
     tool.cache = directive(wire.cache_control, &mut fields);
-    tool.provider_data = kept::references([keeper.unmapped(&tool_id, path, fields)]);
+    tool.provider_data = keeper::references([keeper.unmapped(&tool_id, path, fields)]);
     tool
 }
 
@@ -190,7 +193,7 @@ fn split_date(kind: &str) -> (&str, Option<&str>) {
 fn callers(keeper: &mut Keeper, path: &str, words: Option<Vec<String>>, fields: &mut Vec<(String, Json)>) -> Option<Vec<Caller>> {
     let words = words?;
     if words.iter().any(|word| word != "direct") {
-        fields.push(("/allowed_callers".into(), kept::json(&words)));
+        fields.push(("/allowed_callers".into(), raw::json(&words)));
     } else {
         keeper.loss.info(
             Feature::WireSpelling,

@@ -1,9 +1,12 @@
 //! Parts as blocks of the wire; requests and responses share this.
 
-use super::kept::{self, json, object};
+use super::kept;
 use crate::context::EncodeContext;
 use crate::feature::Feature;
+use crate::keeper;
 use crate::projection::LossCollector;
+use crate::raw::{self};
+use crate::raw::{json, object};
 use throughline_format::loss::LossSeverity;
 use throughline_format::media::{InlineEncoding, UnifiedDataSource, decode_base64, encode_base64};
 use throughline_format::part::{GroundingSourcePart, JsonPart, MediaPart, TextPart};
@@ -74,7 +77,7 @@ impl<'a> BlockEncoder<'a> {
 
     /// Puts kept fields back; reports those that the target may not see.
     pub(super) fn with_unmapped(&mut self, block: Json, references: Option<&Vec<UnifiedProviderDataRef>>, place: Place<'_>) -> Json {
-        let entries = kept::unmapped_of(references, &self.profile, self.context);
+        let entries = keeper::unmapped_of(references, &self.profile, self.context);
         for reference in references.into_iter().flatten() {
             let known = reference.profile.family == self.profile.family;
             if !known || (entries.is_empty() && reference.schema.ends_with("/unmapped@1")) {
@@ -86,7 +89,7 @@ impl<'a> BlockEncoder<'a> {
                 );
             }
         }
-        kept::put_all(block, &entries)
+        raw::put_all(block, &entries)
     }
 
     /// One part as a block; `None` when nothing of it can be said (reported).

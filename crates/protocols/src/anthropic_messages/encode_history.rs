@@ -2,9 +2,10 @@
 
 use super::encode_block::{BlockEncoder, Place, is_native, text, typed, visible_text};
 use super::encode_hosted::{self, Hosted};
-use super::kept::{self, json, object};
+use super::kept;
 use crate::call_id;
 use crate::feature::Feature;
+use crate::raw::{json, object};
 use std::collections::{BTreeMap, BTreeSet};
 use throughline_format::cache::{CacheTtl, UnifiedCacheIntent};
 use throughline_format::item::{CallerRef, ReasoningItem, Role, ToolCallItem};

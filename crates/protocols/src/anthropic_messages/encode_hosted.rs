@@ -3,9 +3,12 @@
 use super::encode_block::{BlockEncoder, Place, is_native, text, typed, visible_text};
 use super::encode_history::{Atom, Kind, Side, call_block, caller, result_block};
 use super::encode_turns::Exchange;
-use super::kept::{self, json};
+use super::kept;
 use super::wire::Members;
 use crate::feature::Feature;
+use crate::keeper;
+use crate::raw::json;
+use crate::raw::{self};
 use std::collections::{BTreeMap, BTreeSet};
 use throughline_format::item::{CodeExecutionItem, ComputerActionItem, ComputerActionResultItem, ToolCallItem};
 use throughline_format::loss::LossSeverity::Warning;
@@ -46,7 +49,7 @@ impl Hosted {
                 continue;
             };
             hosted.answered.insert(call_id.to_owned());
-            if kept::payload_of(item.base.provider_data.as_ref(), kept::BLOCK, encoder.context).is_some() {
+            if keeper::payload_of(item.base.provider_data.as_ref(), kept::BLOCK, encoder.context).is_some() {
                 hosted.replayed.insert(call_id.to_owned());
             }
         }
@@ -151,9 +154,9 @@ impl BlockEncoder<'_> {
         let failed = result.is_error.or(result.error.as_ref().map(|_| true));
         let (mut block, inner) = result_block(self, &result.output, failed, place.path, &item.id);
         let references = item.base.provider_data.as_ref();
-        let own = kept::unmapped_of(references, &self.profile, self.context);
+        let own = keeper::unmapped_of(references, &self.profile, self.context);
         if own.is_empty() && references.is_some() {
-            block = kept::put(&block, "/toolset_name", &json(environment));
+            block = raw::put(&block, "/toolset_name", &json(environment));
         }
         if result.current_url.is_some() {
             self.remark(&format!("{}/currentUrl", place.path), "said by the state of the browser");
@@ -207,7 +210,7 @@ pub(super) fn code_block(code: &CodeExecutionItem) -> Option<Json> {
         [
             ("id", Some(json(&code.call_id))),
             ("name", Some(json(name))),
-            ("input", Some(kept::object(vec![(member.to_owned(), json(said))]))),
+            ("input", Some(raw::object(vec![(member.to_owned(), json(said))]))),
             ("caller", code.caller.as_ref().map(caller)),
         ],
     ))
@@ -227,7 +230,7 @@ pub(super) fn own_action(item: &UnifiedItem, action: &ComputerActionItem) -> Opt
         [
             ("id", Some(json(&action.call_id))),
             ("name", Some(json(&name))),
-            ("input", Some(kept::object(members.0))),
+            ("input", Some(raw::object(members.0))),
             ("toolset_name", Some(json(environment))),
         ],
     ))

@@ -2,9 +2,9 @@
 
 use super::encode_block::{BlockEncoder, typed};
 use super::encode_turns::{self, Turn};
-use super::kept::{json, object};
 use super::schema;
 use crate::feature::Feature;
+use crate::raw::{json, object};
 use throughline_format::intent::{OutputFormat, ReasoningEffort, ReasoningIntent, ReasoningMode, ReasoningSummary, ServiceTier};
 use throughline_format::{Json, UnifiedRequestV2};
 

@@ -4,11 +4,13 @@ use super::encode_block::{BlockEncoder, Place, is_native, typed};
 use super::encode_history::{self, Kind, Mark, Marks};
 use super::encode_parameters::{Parameters, ThinkingKind};
 use super::encode_turns::{self, MarkSlot, Turn};
-use super::kept::{self, json, object};
+use super::kept;
 use super::{AnthropicMessages, encode_tools};
 use crate::codec::{Codec as _, Encoded};
 use crate::context::EncodeContext;
 use crate::feature::Feature;
+use crate::raw::{self};
+use crate::raw::{json, object};
 use crate::side;
 use std::collections::BTreeSet;
 use throughline_format::cache::CacheMode;
@@ -23,7 +25,7 @@ pub(super) fn encode(request: &UnifiedRequestV2, context: &EncodeContext) -> Enc
     let root = context
         .private
         .root_payload(&side::unmapped_schema(&encoder.profile))
-        .map(|bytes| kept::entries(&bytes))
+        .map(|bytes| raw::entries(&bytes))
         .unwrap_or_default();
     let native = is_native(Some(&request.source.profile));
     let model = context.target_model.clone().unwrap_or_else(|| request.model.requested.clone());
@@ -187,7 +189,7 @@ fn with_root(body: Json, root: &[UnmappedEntry]) -> Json {
         }
     };
     let entries: Vec<_> = root.iter().filter(|entry| present(&entry.pointer)).cloned().collect();
-    kept::put_all(body, &entries)
+    raw::put_all(body, &entries)
 }
 
 /// Whether the first member of the pointer is there.

@@ -1,13 +1,16 @@
 //! Results as responses of the wire, and the blocks that responses and streams share.
 
 use super::encode_block::{is_native, typed};
-use super::kept::{self, json, object, put_all};
+use super::kept;
 use super::out_block::{OutBlock, OutKind};
 use super::{encode_hosted, encode_tools, usage};
 use crate::codec::Encoded;
 use crate::context::EncodeContext;
 use crate::feature::Feature;
+use crate::keeper;
 use crate::projection::LossCollector;
+use crate::raw::{self};
+use crate::raw::{json, object, put_all};
 use crate::side;
 use throughline_format::citation::{SourceType, UnifiedTextAnnotation};
 use throughline_format::item::ToolCallItem;
@@ -85,11 +88,11 @@ impl Writer {
             .private
             .root_payload(kept::USAGE)
             .filter(|_| self.native)
-            .and_then(|bytes| kept::to_json(&bytes));
+            .and_then(|bytes| keeper::to_json(&bytes));
         own.unwrap_or_else(|| {
             let (usage, unknown) = usage::encode(counters);
             let usage = match tier.map(usage::service_tier) {
-                Some(Some(word)) => kept::put(&usage, "/service_tier", &json(word)),
+                Some(Some(word)) => raw::put(&usage, "/service_tier", &json(word)),
                 Some(None) => {
                     self.loss.info(
                         Feature::GenerationServiceTier,
@@ -144,14 +147,14 @@ impl Writer {
         }
     }
 
-    /// Kept fields of the whole message.
+    /// Keep fields of the whole message.
     pub(super) fn root(&self) -> Root {
         let bytes = self
             .context
             .private
             .root_payload(&side::unmapped_schema(&super::profile()))
             .filter(|_| self.native);
-        let mut entries = bytes.map(|bytes| kept::entries(&bytes)).unwrap_or_default();
+        let mut entries = bytes.map(|bytes| raw::entries(&bytes)).unwrap_or_default();
         let handle = self.context.private.root_payload(kept::CONTAINER).filter(|_| self.native);
         if let Some(handle) = handle.and_then(|bytes| String::from_utf8(bytes.to_vec()).ok()) {
             let id = UnmappedEntry {
@@ -165,7 +168,7 @@ impl Writer {
     }
 
     fn entries(&self, references: Option<&Vec<UnifiedProviderDataRef>>) -> Vec<UnmappedEntry> {
-        kept::unmapped_of(references, &super::profile(), &self.context)
+        keeper::unmapped_of(references, &super::profile(), &self.context)
     }
 
     /// Blocks of a whole item.
@@ -271,12 +274,12 @@ impl Writer {
             self.loss
                 .info(Feature::ToolCallId, path, "the call ID is replaced by one of the target's alphabet");
         }
-        let block = kept::put(&block, "/id", &json(&*wire_id));
+        let block = raw::put(&block, "/id", &json(&*wire_id));
         let block = put_all(block, &self.entries(item.base.provider_data.as_ref()));
         let input = block.decode::<super::wire::ToolUseBlock>().ok().and_then(|block| block.input);
         OutBlock {
             kind: OutKind::Call {
-                head: kept::put(&block, "/input", &object(Vec::new())),
+                head: raw::put(&block, "/input", &object(Vec::new())),
                 raw: input.map_or_else(|| "{}".to_owned(), |input| input.as_str().to_owned()),
             },
             entries: Vec::new(),
@@ -554,7 +557,7 @@ pub(super) fn encode(result: &UnifiedResultV2, context: &EncodeContext) -> Encod
         let own = context
             .private
             .root_payload(kept::ERROR_BODY)
-            .and_then(|bytes| kept::to_json(&bytes));
+            .and_then(|bytes| keeper::to_json(&bytes));
         told_by_error(&mut writer.loss, result);
         return Encoded {
             body: own.map_or_else(|| super::errors::encode(error).body, |body| body.as_str().to_owned()),

@@ -2,8 +2,10 @@
 
 use super::decode_state::{EDITS, SERVER_ONLY};
 use super::encode_block::{BlockEncoder, typed};
-use super::kept::{self, json, object};
 use crate::feature::Feature;
+use crate::keeper;
+use crate::raw::{self};
+use crate::raw::{json, object};
 use throughline_format::conversation::Completeness;
 use throughline_format::intent::UnifiedRequirement;
 use throughline_format::loss::LossSeverity;
@@ -87,8 +89,8 @@ impl BlockEncoder<'_> {
         };
         let mut members = vec![("type".to_owned(), json(origin)), ("skill_id".into(), json(&id))];
         members.extend(tool.version.as_ref().map(|version| ("version".to_owned(), json(version))));
-        let entries = kept::unmapped_of(tool.provider_data.as_ref(), &self.profile, self.context);
-        Some(kept::put_all(object(members), &entries))
+        let entries = keeper::unmapped_of(tool.provider_data.as_ref(), &self.profile, self.context);
+        Some(raw::put_all(object(members), &entries))
     }
 
     fn mcp_servers(&mut self, request: &UnifiedRequestV2) -> Option<Json> {
@@ -128,7 +130,7 @@ impl BlockEncoder<'_> {
                     None => alone.then_some(entry),
                 })
                 .collect();
-            servers.push(kept::put_all(server, &entries));
+            servers.push(raw::put_all(server, &entries));
         }
         (!servers.is_empty()).then(|| json(&servers))
     }
@@ -196,7 +198,7 @@ pub(super) fn all_unmapped(encoder: &BlockEncoder<'_>, tool: &UnifiedToolDefinit
     let references = tool.provider_data.iter().flatten().filter(|reference| reference.schema == schema);
     references
         .filter_map(|reference| encoder.context.private.payload(&reference.resource_id))
-        .flat_map(|bytes| kept::entries(&bytes))
+        .flat_map(|bytes| raw::entries(&bytes))
         .collect()
 }
 

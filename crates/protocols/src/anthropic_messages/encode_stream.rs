@@ -3,12 +3,14 @@
 use super::answer::odd_id;
 use super::encode_block::is_native;
 use super::encode_response::{self, Writer, stop_reason};
-use super::kept::{json, object};
 use super::out_block::OutBlock;
 use super::{errors, usage};
 use crate::codec::{StreamEncoder, WireFrame};
 use crate::context::EncodeContext;
 use crate::feature::Feature;
+use crate::keeper;
+use crate::raw::{self};
+use crate::raw::{json, object};
 use std::collections::VecDeque;
 use throughline_format::event::{ItemDelta, StreamCompleted};
 use throughline_format::{
@@ -225,7 +227,7 @@ impl Encoder {
         let id = odd_id(&event.operation_id, self.odd);
         self.odd += 1;
         let raw = self.writer.context.private.payload(&id).filter(|_| self.native);
-        let Some(raw) = raw.and_then(|bytes| super::kept::to_json(&bytes)).filter(Json::is_object) else {
+        let Some(raw) = raw.and_then(|bytes| keeper::to_json(&bytes)).filter(Json::is_object) else {
             return;
         };
         if code == super::UNKNOWN_DELTA && self.slots.front().is_some_and(|slot| slot.open) {
@@ -327,9 +329,9 @@ impl Encoder {
             encode_response::stop_details(&done.status, self.native, &mut self.writer.loss)
                 .map(|details| ("stop_details".to_owned(), details)),
         );
-        let ending = super::kept::put_all(object(ending), &std::mem::take(&mut delta));
+        let ending = raw::put_all(object(ending), &std::mem::take(&mut delta));
         let usage = self.writer.usage(self.usage.as_ref(), self.tier.as_deref());
-        let event = super::kept::put_all(
+        let event = raw::put_all(
             object(vec![
                 ("type".into(), json("message_delta")),
                 ("delta".into(), ending),

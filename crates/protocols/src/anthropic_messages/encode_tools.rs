@@ -5,10 +5,11 @@ use super::decode_tools::VENDOR_TOOLS;
 use super::encode_block::{BlockEncoder, typed};
 use super::encode_history::Mark;
 use super::encode_state;
-use super::kept::{self, json, object};
 use super::schema;
 use crate::capability::Capabilities;
 use crate::feature::Feature;
+use crate::raw::{self};
+use crate::raw::{json, object};
 use crate::tool_offer::ToolOffer;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -83,7 +84,7 @@ pub(super) fn tools(encoder: &mut BlockEncoder<'_>, request: &UnifiedRequestV2) 
         }
         let mark = tool.cache.as_ref().filter(|c| c.breakpoint).map(|c| Mark(c.ttl));
         found.push(WireTool {
-            json: kept::put_all(json, &entries),
+            json: raw::put_all(json, &entries),
             mark,
             markable: tool.defer_loading != Some(true),
             name,
@@ -99,7 +100,7 @@ pub(super) fn tools(encoder: &mut BlockEncoder<'_>, request: &UnifiedRequestV2) 
             first.path.clone(),
             "at least one tool must not be deferred",
         );
-        first.json = kept::put(&first.json, "/defer_loading", &json(&false));
+        first.json = raw::put(&first.json, "/defer_loading", &json(&false));
         first.markable = true;
     }
     found

@@ -3,8 +3,9 @@
 use super::encode_block::{BlockEncoder, Place, text, typed};
 use super::encode_history::{Atom, Kind, Mark, Side, free_id};
 use super::encode_hosted;
-use super::kept::{self, json, object};
 use crate::feature::Feature;
+use crate::raw::{self};
+use crate::raw::{json, object};
 use std::collections::BTreeSet;
 use throughline_format::Json;
 use throughline_format::cache::CacheTtl;
@@ -132,7 +133,7 @@ fn pair(encoder: &mut BlockEncoder<'_>, exchanges: &mut [Exchange]) {
                     Some(&call.item),
                 );
             }
-            call.json = kept::put(&call.json, "/id", &json(&wire_id));
+            call.json = raw::put(&call.json, "/id", &json(&wire_id));
             let (order, mut result) = result.unwrap_or_else(|| {
                 encoder.loss.add_for(
                     Warning,
@@ -169,7 +170,7 @@ fn pair(encoder: &mut BlockEncoder<'_>, exchanges: &mut [Exchange]) {
                     Some(&result.item),
                 );
             }
-            result.json = kept::put(&result.json, "/tool_use_id", &json(&wire_id));
+            result.json = raw::put(&result.json, "/tool_use_id", &json(&wire_id));
             // All results of a turn stand in one message.
             drop_border(encoder, &mut result);
             results.push((order, result));
@@ -411,7 +412,7 @@ pub(super) fn finish_prefill(encoder: &mut BlockEncoder<'_>, turns: &mut Vec<Tur
             Some(&atom.item),
         );
         if !trimmed.is_empty() {
-            atom.json = kept::put(&atom.json, "/text", &json(trimmed));
+            atom.json = raw::put(&atom.json, "/text", &json(trimmed));
             return;
         }
         if atom.mark.is_some() {
@@ -479,7 +480,7 @@ pub(super) fn agree_on_citations(encoder: &mut BlockEncoder<'_>, turns: &mut [Tu
         if *on == (wanted && !has_format) {
             continue;
         }
-        atom.json = kept::put(&atom.json, "/citations", &object(vec![("enabled".into(), json(&!*on))]));
+        atom.json = raw::put(&atom.json, "/citations", &object(vec![("enabled".into(), json(&!*on))]));
         encoder
             .loss
             .add_for(Warning, Feature::PartDocumentContext, atom.path.clone(), reason, Some(&atom.item));
@@ -581,7 +582,7 @@ pub(super) fn to_json(turns: Vec<Turn>) -> Json {
 /// A block with its mark.
 pub(super) fn marked(block: Json, mark: Option<Mark>) -> Json {
     match mark {
-        Some(Mark(ttl)) => kept::put(&block, "/cache_control", &control(ttl)),
+        Some(Mark(ttl)) => raw::put(&block, "/cache_control", &control(ttl)),
         None => block,
     }
 }

@@ -1,8 +1,9 @@
 //! Error bodies and events, both ways.
 
-use super::kept::json;
 use super::wire::ErrorAnswer;
 use crate::codec::{ErrorHeaders, WireError};
+use crate::raw;
+use raw::json;
 use throughline_format::{ErrorCategory, UnifiedError};
 
 /// Error types of the wire with category, detail of our code, status and whether asking again may help.

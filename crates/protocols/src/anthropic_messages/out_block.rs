@@ -1,7 +1,8 @@
 //! A block of an answer on its way to the wire: whole, or growing in a stream.
 
 use super::encode_block::{text, typed};
-use super::kept::{self, json, object, put_all};
+use crate::raw::{self};
+use crate::raw::{json, object, put_all};
 use crate::synthetic::SyntheticSealer;
 use throughline_format::Json;
 use throughline_format::resource::UnmappedEntry;
@@ -73,7 +74,7 @@ impl OutBlock {
                     ("signature", Some(json(&signature.clone().unwrap_or_else(|| sealer.seal(text))))),
                 ],
             ),
-            OutKind::Call { head, raw } => kept::put(head, "/input", &input(raw)),
+            OutKind::Call { head, raw } => raw::put(head, "/input", &input(raw)),
             OutKind::Raw(raw) => return raw.clone(),
         };
         put_all(block, &self.entries)

@@ -1,7 +1,7 @@
 //! JSON Schemas as the wire takes them.
 
-use super::kept::{json, object};
 use super::wire::Members;
+use crate::raw::{json, object};
 use throughline_format::Json;
 
 /// Keywords that the strict subset refuses.

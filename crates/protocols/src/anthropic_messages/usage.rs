@@ -1,7 +1,7 @@
 //! Usage counters, both ways.
 
-use super::kept::{json, object};
 use super::wire::Usage;
+use crate::raw::{json, object};
 use throughline_format::json::UserMap;
 use throughline_format::usage::{UnifiedUsageCounters, UsageScope, UsageSource};
 use throughline_format::{Json, UnifiedCounter, UnifiedToolType, UnifiedUsage};

@@ -4,7 +4,7 @@
 //! it is of, the result of a run whose stream is no longer kept, the counters of the agent.
 
 use super::{errors, wire};
-use crate::kept::{self, Object};
+use crate::object::Object;
 use crate::sse::SseEvent;
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Write as _;
@@ -219,7 +219,7 @@ pub fn is_passing(event: &SseEvent) -> bool {
 }
 
 fn frame(event: Option<&str>, data: &Json) -> String {
-    let data = kept::one_line(data);
+    let data = crate::object::one_line(data);
     match event {
         Some(event) => format!("event: {event}\ndata: {data}\n\n"),
         None => format!("data: {data}\n\n"),

@@ -3,10 +3,11 @@
 //! A prompt for an agent that exists goes on from what the runtime remembers, so its history is partial: the agent's handle is
 //! a continuation, and what it holds is a missing range.
 
-use super::private::{AGENT, FORM, Keeper};
+use super::private::{AGENT, FORM};
 use super::{profile, wire};
 use crate::codec::DecodedRequest;
 use crate::context::DecodeContext;
+use crate::keeper::{Keep, Keeper};
 use throughline_format::conversation::{Completeness, MissingReason, UnifiedConversationInput, UnifiedMissingRange};
 use throughline_format::item::{ItemStatus, MessageItem, Role, Visibility};
 use throughline_format::media::{InlineEncoding, InlineSource, UnifiedDataSource, UnifiedMediaMetadata, UrlSource};
@@ -34,7 +35,7 @@ pub(super) mod spelled {
 /// Reads a body.
 pub(super) fn decode(body: &[u8], context: &DecodeContext) -> Result<DecodedRequest, UnifiedError> {
     let body: wire::Request = throughline_format::json::decode_slice(body)?;
-    let mut keeper = Keeper::new(context.clone(), Issuer::ClientAsserted);
+    let mut keeper = Keeper::new(context, super::profile(), Issuer::ClientAsserted);
     let mut forms = Vec::new();
     let (prompt, base) = prompt(body.message.as_ref(), body.prompt, &mut forms)?;
     let item = item(&mut keeper, prompt, base);
@@ -60,7 +61,16 @@ pub(super) fn decode(body: &[u8], context: &DecodeContext) -> Result<DecodedRequ
     };
     let mut conversation = UnifiedConversationInput::complete(Vec::new());
     if let Some(agent) = &body.agent_id {
-        let reference = keeper.handle(AGENT, ResourceType::Session, root.resource(2), agent, "/agentId");
+        let reference = keeper.handle(
+            Keep {
+                schema: AGENT,
+                resource_type: ResourceType::Session,
+                subject: None,
+                resource_id: root.resource(2),
+                paths: vec!["/agentId".to_owned()],
+            },
+            agent.clone(),
+        );
         conversation.completeness = Completeness::Partial;
         conversation.missing = Some(vec![UnifiedMissingRange {
             after_item_id: None,
@@ -72,9 +82,18 @@ pub(super) fn decode(body: &[u8], context: &DecodeContext) -> Result<DecodedRequ
         conversation.continuations = Some(vec![reference]);
     }
     conversation.items = vec![item];
-    keeper.leftovers(None, root.resource(0), "", rest);
+    keeper.fields(None, root.resource(0), "", rest);
     let payload = serde_json::to_vec(&forms).unwrap_or_default();
-    keeper.keep(FORM, super::private::other(), None, root.resource(1), &payload, Vec::new());
+    keeper.payload(
+        Keep {
+            schema: FORM,
+            resource_type: super::private::other(),
+            subject: None,
+            resource_id: root.resource(1),
+            paths: Vec::new(),
+        },
+        payload,
+    );
     let unified = UnifiedRequestV2 {
         schema_version: SchemaVersion,
         request_id: context.request_id.clone(),
@@ -215,7 +234,7 @@ fn item(keeper: &mut Keeper, prompt: wire::Prompt, base: &str) -> UnifiedItem {
                 .map(|(pointer, value)| (format!("/images/{number}{pointer}"), value)),
         );
     }
-    let reference = keeper.leftovers(Some(&id), id.resource(1), base, rest);
+    let reference = keeper.fields(Some(&id), id.resource(1), base, rest);
     let base = UnifiedItemBase {
         id: id.clone(),
         conversation_id: context.conversation_id.clone(),

@@ -5,6 +5,7 @@ use super::run::Run;
 use super::wire;
 use crate::codec::Decoded;
 use crate::context::DecodeContext;
+use crate::keeper::Keep;
 use throughline_format::UnifiedError;
 
 /// Reads a result.
@@ -45,8 +46,16 @@ pub(super) fn decode(body: &[u8], context: &DecodeContext) -> Result<Decoded, Un
     }
     let id = context.operation_id.resource(15);
     let payload = serde_json::to_vec(&forms).unwrap_or_default();
-    run.keeper
-        .keep(FORM, super::private::other(), None, id, &payload, vec!["/status".to_owned()]);
+    run.keeper.payload(
+        Keep {
+            schema: FORM,
+            resource_type: super::private::other(),
+            subject: None,
+            resource_id: id,
+            paths: vec!["/status".to_owned()],
+        },
+        payload,
+    );
     let message = result.error.as_ref().and_then(super::run::as_message);
     if let Some(raw) = result.error {
         run.keep("/error", raw);

@@ -7,7 +7,7 @@ use super::run::{Run, as_text};
 use super::{errors, tools, wire};
 use crate::codec::{Decoded, StreamDecoder};
 use crate::context::DecodeContext;
-use crate::kept::json;
+use crate::raw::json;
 use crate::sse::{SseEvent, SseParser, is_broken};
 use std::borrow::Cow;
 use throughline_format::{ErrorCategory, Json, UnifiedError};

@@ -10,7 +10,7 @@ use super::private::{FORM, UNMAPPED};
 use crate::codec::Encoded;
 use crate::context::EncodeContext;
 use crate::feature::Feature;
-use crate::kept::{self, Object};
+use crate::object::Object;
 use crate::projection::LossCollector;
 use std::fmt::Write as _;
 use throughline_format::intent::UnifiedRequirement;
@@ -88,9 +88,9 @@ impl Encoder<'_> {
             .conversation
             .items
             .last()
-            .map(|item| kept::payload(context.private.as_ref(), item.provider_data.iter().flatten(), UNMAPPED));
+            .map(|item| crate::keeper::payload_in(context.private.as_ref(), item.provider_data.iter().flatten(), UNMAPPED));
         let mut prompt_json = prompt.to_json();
-        for entry in kept::unmapped(entries.flatten()) {
+        for entry in crate::keeper::unmapped_in(entries.flatten()) {
             prompt.put(&entry.pointer, entry.value);
             prompt_json = prompt.to_json();
         }
@@ -104,7 +104,7 @@ impl Encoder<'_> {
         if let Some(labels) = self.request.metadata.as_ref().and_then(|m| m.labels.as_ref()) {
             body = body.with("metadata", labels);
         }
-        for entry in kept::unmapped(context.private.root_payload(UNMAPPED)) {
+        for entry in crate::keeper::unmapped_in(context.private.root_payload(UNMAPPED)) {
             body.put(&entry.pointer, entry.value);
         }
         body

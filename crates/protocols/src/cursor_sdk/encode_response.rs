@@ -5,7 +5,7 @@ use super::{is_own, usage};
 use crate::codec::Encoded;
 use crate::context::EncodeContext;
 use crate::feature::Feature;
-use crate::kept::{self, Object};
+use crate::object::Object;
 use crate::projection::LossCollector;
 use throughline_format::loss::LossSeverity;
 use throughline_format::resource::ResourceType;
@@ -112,7 +112,7 @@ pub(super) fn encode(result: &UnifiedResultV2, context: &EncodeContext) -> Encod
         );
         loss.info(Feature::ResponseFinishReason, "/error", "the target says code and message");
     }
-    for entry in kept::unmapped(context.private.root_payload(UNMAPPED)) {
+    for entry in crate::keeper::unmapped_in(context.private.root_payload(UNMAPPED)) {
         body.put(&entry.pointer, entry.value);
     }
     loss.renamed("/status", "as finished, error or cancelled");

@@ -6,7 +6,7 @@ use super::usage;
 use crate::codec::{StreamEncoder, WireFrame};
 use crate::context::EncodeContext;
 use crate::feature::Feature;
-use crate::kept::{self, Object, one_line};
+use crate::object::{Object, one_line};
 use crate::projection::LossCollector;
 use std::collections::BTreeMap;
 use throughline_format::event::{EventBody, ItemDelta};
@@ -164,8 +164,8 @@ impl RunStreamEncoder {
                     .input
                     .clone()
                     .or_else(|| Json::from_text(call.raw_arguments.clone()).ok())
-                    .unwrap_or_else(|| kept::json(&call.raw_arguments));
-                let own = kept::payload(self.context.private.as_ref(), item.provider_data.iter().flatten(), CALL_ID);
+                    .unwrap_or_else(|| crate::raw::json(&call.raw_arguments));
+                let own = crate::keeper::payload_in(self.context.private.as_ref(), item.provider_data.iter().flatten(), CALL_ID);
                 let id = own
                     .and_then(|bytes| String::from_utf8(bytes.to_vec()).ok())
                     .unwrap_or_else(|| call.call_id.clone());
@@ -225,7 +225,7 @@ impl RunStreamEncoder {
                     self.loss
                         .warning(Feature::ToolResultMedia, path, "a result of a run is text or JSON");
                 }
-                kept::json(&text.join("\n"))
+                crate::raw::json(&text.join("\n"))
             }
         };
         let message = self

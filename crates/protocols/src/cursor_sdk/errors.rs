@@ -1,7 +1,7 @@
 //! Error bodies both ways: `{"error": {"code", "message"}}` of the Cloud API.
 
 use crate::codec::{ErrorHeaders, WireError};
-use crate::kept::Object;
+use crate::object::Object;
 use throughline_format::{ErrorCategory, UnifiedError};
 
 /// Reads an error answer.

@@ -6,13 +6,14 @@
 
 mod ending;
 
-use super::private::{AGENT, CALL_ID, CHECKPOINT, Keeper, RUN};
+use super::private::{AGENT, CALL_ID, CHECKPOINT, RUN};
 use super::{profile, tools, wire};
 use crate::codec::Decoded;
 use crate::context::DecodeContext;
-use crate::drafts::{ItemWriter, Pieces};
 use crate::feature::Feature;
-use crate::kept::{self, json};
+use crate::item_writer::{ItemWriter, Pieces};
+use crate::keeper::{Keep, Keeper};
+use crate::raw::json;
 use crate::wire::Extra;
 use std::collections::{BTreeMap, BTreeSet};
 use throughline_format::event::{
@@ -87,7 +88,7 @@ pub(super) struct Run {
 impl Run {
     pub(super) fn new(context: DecodeContext) -> Self {
         Self {
-            keeper: Keeper::new(context, Issuer::Provider),
+            keeper: Keeper::new(&context, super::profile(), Issuer::Provider),
             out: Decoded::default(),
             writer: ItemWriter::default(),
             items: Vec::new(),
@@ -181,9 +182,14 @@ impl Run {
         if !self.handles.insert((schema, id.to_owned())) {
             return;
         }
-        let resource_id = self.next_resource();
-        let kind = if schema == RUN { ResourceType::Run } else { ResourceType::Session };
-        let reference = self.keeper.handle(schema, kind, resource_id, id, path);
+        let kept = Keep {
+            schema,
+            resource_type: if schema == RUN { ResourceType::Run } else { ResourceType::Session },
+            subject: None,
+            resource_id: self.next_resource(),
+            paths: vec![path.to_owned()],
+        };
+        let reference = self.keeper.handle(kept, id.to_owned());
         self.begin();
         self.out.push(EventBody::ResponseMetadata(ResponseMetadata {
             resources: Some(vec![reference]),
@@ -215,13 +221,15 @@ impl Run {
     pub(super) fn checkpoint(&mut self, raw: &Json) {
         let resource_id = self.next_resource();
         let payload = raw.as_str().as_bytes().to_vec();
-        let reference = self.keeper.keep(
-            CHECKPOINT,
-            ResourceType::Session,
-            None,
-            resource_id,
-            &payload,
-            vec!["/checkpoint".to_owned()],
+        let reference = self.keeper.payload(
+            Keep {
+                schema: CHECKPOINT,
+                resource_type: ResourceType::Session,
+                subject: None,
+                resource_id,
+                paths: vec!["/checkpoint".to_owned()],
+            },
+            payload,
         );
         self.begin();
         self.out.push(EventBody::CheckpointReady(CheckpointReady {
@@ -441,13 +449,15 @@ impl Run {
             let mut references: Vec<UnifiedProviderDataRef> = Vec::new();
             if record_id != id {
                 let resource = item.id.resource(3);
-                references.push(self.keeper.keep(
-                    CALL_ID,
-                    super::private::other(),
-                    Some(&item.id),
-                    resource,
+                references.push(self.keeper.payload(
+                    Keep {
+                        schema: CALL_ID,
+                        resource_type: super::private::other(),
+                        subject: Some(&item.id),
+                        resource_id: resource,
+                        paths: Vec::new(),
+                    },
                     id.as_bytes(),
-                    Vec::new(),
                 ));
             }
             if let (Some(_), Some(args)) = (&call.named.inner, &call.args) {
@@ -455,7 +465,7 @@ impl Run {
                 let resource = item.id.resource(1);
                 references.extend(
                     self.keeper
-                        .leftovers(Some(&item.id), resource, "/tool_call", [("/args".to_owned(), args.clone())]),
+                        .fields(Some(&item.id), resource, "/tool_call", [("/args".to_owned(), args.clone())]),
                 );
             }
             if !references.is_empty() {
@@ -540,12 +550,12 @@ impl Run {
 pub(super) fn as_message(raw: &Json) -> Option<String> {
     raw.decode::<String>()
         .ok()
-        .or_else(|| kept::Object::of(raw).and_then(|o| o.get("message")?.decode().ok()))
+        .or_else(|| crate::object::Object::of(raw).and_then(|o| o.get("message")?.decode().ok()))
 }
 
 /// The text of a message or result, which may stand in an object.
 pub(super) fn as_text(raw: &Json) -> Option<String> {
     raw.decode::<String>()
         .ok()
-        .or_else(|| kept::Object::of(raw).and_then(|o| o.get("text")?.decode().ok()))
+        .or_else(|| crate::object::Object::of(raw).and_then(|o| o.get("text")?.decode().ok()))
 }

@@ -1,7 +1,7 @@
 //! Calls of the runtime's tools: names, kinds, IDs and results in the forms that differ by source.
 
 use super::wire;
-use crate::kept::Object;
+use crate::object::Object;
 use std::borrow::Cow;
 use throughline_format::Json;
 use throughline_format::tool::{Execution, UnifiedToolType};

@@ -1,7 +1,8 @@
 //! Usage: what a turn reports, what a run has used, and the counters of a whole agent, which no turn ever shows as its own.
 
 use super::wire;
-use crate::kept::{Object, json};
+use crate::object::Object;
+use crate::raw::json;
 use throughline_format::usage::{CostKind, UnifiedCost, UnifiedCounter, UsageScope, UsageSource};
 use throughline_format::{Json, UnifiedUsage};
 
@@ -100,7 +101,7 @@ pub(super) fn encode(usage: &UnifiedUsage) -> (Option<Json>, Vec<&'static str>) 
             lost.push(name);
             return None;
         }
-        crate::kept::Object::of(&json(&counter)).and_then(|object| object.get("value").cloned())
+        crate::object::Object::of(&json(&counter)).and_then(|object| object.get("value").cloned())
     };
     // Input without the cache is the counter here; of a total alone it cannot be told.
     let uncached = figure("inputUncached", usage.input_uncached);

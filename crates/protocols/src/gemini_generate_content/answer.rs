@@ -6,7 +6,7 @@ use super::wire_answer::{Candidate, PromptFeedback, Response, Usage};
 use super::{Dialect, usage};
 use crate::context::DecodeContext;
 use crate::drafting::{CANDIDATES, Drafting, Row};
-use crate::keeper::{Keeper, Kept};
+use crate::keeper::{Keep, Keeper};
 use crate::raw::{self, json, object};
 use throughline_format::event::{ResponseMetadata, UsageUpdate};
 use throughline_format::item::ErrorItem;
@@ -198,7 +198,7 @@ impl Answer {
             assign(&mut state.shell, key, value);
         }
         if let Some(token) = candidate.continuation_token {
-            let kept = Kept {
+            let kept = Keep {
                 schema: kept::CONTINUATION,
                 resource_type: ResourceType::Response,
                 subject: None,
@@ -327,8 +327,8 @@ impl Answer {
         self.draft.out.fail(error, UnifiedResponseStatus::finished(reason, None), items);
     }
 
-    fn root_kept(&self, schema: &'static str, number: u64, kind: &str, paths: Vec<String>) -> Kept<'static> {
-        Kept {
+    fn root_kept(&self, schema: &'static str, number: u64, kind: &str, paths: Vec<String>) -> Keep<'static> {
+        Keep {
             schema,
             resource_type: ResourceType::Other(kind.into()),
             subject: None,

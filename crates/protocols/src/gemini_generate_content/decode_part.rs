@@ -4,7 +4,7 @@ use super::kept::{self, form, made_call_id, signature};
 use super::wire::{Blob, FileData, Part};
 use crate::feature::Feature;
 use crate::google::media;
-use crate::keeper::{Keeper, Kept, references};
+use crate::keeper::{Keep, Keeper, references};
 use crate::raw::{self, below, json, object};
 use throughline_format::item::{
     CodeExecutionItem, CodeExecutionResultItem, ExecutionOutcome, Role, ServerToolResultItem, ToolCallItem, ToolResultItem,
@@ -198,7 +198,7 @@ fn file_data(
     about.media_type.clone_from(&file.mime_type);
     let uri = file.file_uri.unwrap_or_default();
     let source = if is_provider_file(&uri) {
-        let kept = Kept {
+        let kept = Keep {
             schema: kept::FILE,
             resource_type: ResourceType::File,
             subject: Some(part_id),

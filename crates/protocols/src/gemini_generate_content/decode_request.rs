@@ -9,7 +9,7 @@ use super::{Dialect, decode_tools};
 use crate::codec::DecodedRequest;
 use crate::context::DecodeContext;
 use crate::feature::Feature;
-use crate::keeper::{Keeper, Kept};
+use crate::keeper::{Keep, Keeper};
 use crate::raw::{self, json, object};
 use throughline_format::item::{ItemStatus, MessageItem, Placement, ReasoningItem, Role, UnifiedItemBase, Visibility};
 use throughline_format::metadata::UnifiedSemanticMetadata;
@@ -159,7 +159,7 @@ impl Decoder {
         }
         let root = self.keeper.context.operation_id.clone();
         let mut handle = |schema, resource_type, number, path: &str, value: String| {
-            let kept = Kept {
+            let kept = Keep {
                 schema,
                 resource_type,
                 subject: None,
@@ -234,7 +234,7 @@ impl Decoder {
         let form = std::mem::take(&mut self.form);
         let paths = form.iter().filter(|(_, v)| v.as_str() != "null").map(|(p, _)| p.clone()).collect();
         let entries = form.into_iter().map(|(pointer, value)| UnmappedEntry { pointer, value }).collect();
-        let kept = Kept {
+        let kept = Keep {
             schema: kept::BODY,
             resource_type: ResourceType::Other("form".into()),
             subject: None,
@@ -337,7 +337,7 @@ impl Decoder {
             .map(|(pointer, value)| object(vec![("pointer".into(), json(pointer)), ("value".into(), value.clone())]))
             .collect();
         let payload = object(vec![("apart".into(), json(&apart)), ("members".into(), json(&list))]);
-        let kept = Kept {
+        let kept = Keep {
             schema: CONTENT,
             resource_type: ResourceType::Other("form".into()),
             subject: Some(&id),

@@ -5,7 +5,7 @@ use super::kept::{self, TOOL};
 use super::schema;
 use super::wire::{FunctionDeclaration, RetrievalConfig, Tool, ToolConfig};
 use crate::feature::Feature;
-use crate::keeper::{Keeper, Kept, references};
+use crate::keeper::{Keep, Keeper, references};
 use crate::raw::{self, below, json, object};
 use throughline_format::intent::Include;
 use throughline_format::resource::ResourceType;
@@ -110,7 +110,7 @@ fn place(
     let mut members = vec![("group".to_owned(), json(&group))];
     members.extend(member.map(|m| ("member".to_owned(), json(m))));
     members.push(("written".into(), object(written)));
-    let kept = Kept {
+    let kept = Keep {
         schema: TOOL,
         resource_type: ResourceType::Other("form".into()),
         subject: Some(tool_id),

@@ -3,7 +3,7 @@
 //! A part has its thought signature, fields without a Unified word, and its form where the wire can say one thing in two ways.
 //! The first item of a content has the content's border. A tool has its group and, for hosted ones, its member as written.
 
-use crate::keeper::{Keeper, Kept, payload_of, text_of};
+use crate::keeper::{Keep, Keeper, payload_of, text_of};
 use crate::raw;
 use crate::side::SideResource;
 use crate::synthetic::SyntheticSealer;
@@ -84,7 +84,7 @@ pub(super) fn form(keeper: &mut Keeper, subject: &UnifiedId, path: &str, members
         .map(|(pointer, value)| UnmappedEntry { pointer, value })
         .collect();
     let payload = serde_json::to_vec(&UnmappedPayload { entries }).unwrap_or_default();
-    let kept = Kept {
+    let kept = Keep {
         schema: FORM,
         resource_type: ResourceType::Other("form".into()),
         subject: Some(subject),

@@ -6,7 +6,7 @@ use super::wire::{Content, Interaction, Step};
 use super::{profile, usage};
 use crate::context::DecodeContext;
 use crate::drafting::{Drafting, Row};
-use crate::keeper::{Keeper, Kept};
+use crate::keeper::{Keep, Keeper};
 use crate::raw::{self, json, object};
 use std::collections::BTreeMap;
 use throughline_format::event::{ArgumentsDelta, ArgumentsReady, CitationReady, ResponseMetadata, UsageUpdate};
@@ -508,8 +508,8 @@ impl Answer {
         self.draft.out.fail(error, status, items);
     }
 
-    fn root_kept(&self, schema: &'static str, resource_type: ResourceType, number: u64, paths: Vec<String>) -> Kept<'static> {
-        Kept {
+    fn root_kept(&self, schema: &'static str, resource_type: ResourceType, number: u64, paths: Vec<String>) -> Keep<'static> {
+        Keep {
             schema,
             resource_type,
             subject: None,

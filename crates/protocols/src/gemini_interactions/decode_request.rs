@@ -7,7 +7,7 @@ use super::wire::{Create, GenerationConfig, Tool};
 use crate::codec::DecodedRequest;
 use crate::context::DecodeContext;
 use crate::feature::Feature;
-use crate::keeper::{Keeper, Kept, references};
+use crate::keeper::{Keep, Keeper, references};
 use crate::raw::{self, below, json, object};
 use throughline_format::conversation::{Completeness, MissingReason, UnifiedMissingRange};
 use throughline_format::intent::{
@@ -180,7 +180,7 @@ impl Decoder {
         path: &str,
         value: String,
     ) -> UnifiedProviderResourceRef {
-        let kept = Kept {
+        let kept = Keep {
             schema,
             resource_type,
             subject: None,

@@ -3,7 +3,7 @@
 use super::kept::{self, FORM, form};
 use super::wire::{Annotation, Content, Step};
 use crate::google::media;
-use crate::keeper::{Keeper, Kept, references};
+use crate::keeper::{Keep, Keeper, references};
 use crate::raw::{self, json, object};
 use crate::side::SideResource;
 use crate::synthetic::SyntheticSealer;
@@ -82,7 +82,7 @@ fn leftovers(wire: &Step, used: &[&str]) -> Vec<(String, Json)> {
 
 /// A step that is kept as it was written, and what the record says of it.
 fn kept_whole(keeper: &mut Keeper, item_id: &UnifiedId, given: &Json, path: &str, known: Option<UnifiedItemBody>) -> Whole {
-    let kept = Kept {
+    let kept = Keep {
         schema: kept::STEP,
         resource_type: ResourceType::Other("step".into()),
         subject: Some(item_id),

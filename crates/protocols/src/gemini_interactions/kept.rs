@@ -1,7 +1,7 @@
 //! What the record cannot say: its schemas.
 
 use crate::context::EncodeContext;
-use crate::keeper::{Keeper, Kept, payload_of, text_of};
+use crate::keeper::{Keep, Keeper, payload_of, text_of};
 use crate::raw::{self, object};
 use throughline_format::resource::ResourceType;
 use throughline_format::{Json, UnifiedId, UnifiedProviderDataRef};
@@ -38,7 +38,7 @@ pub(super) fn form(
         return None;
     }
     let paths = members.iter().map(|(key, _)| format!("{path}/{key}")).collect();
-    let kept = Kept {
+    let kept = Keep {
         schema,
         resource_type: ResourceType::Other("form".into()),
         subject,

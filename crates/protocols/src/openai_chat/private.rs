@@ -242,7 +242,12 @@ impl Entries {
     pub(super) fn level(&self, prefix: &str, but: &[&str]) -> Extra {
         let members = self.0.iter().filter_map(|e| {
             let token = e.pointer.strip_prefix(prefix)?.strip_prefix('/')?;
-            (!token.contains('/')).then(|| (unescape(token), e.value.clone()))
+            (!token.contains('/')).then(|| {
+                (
+                    throughline_format::json::unescape_pointer_token(token).into_owned(),
+                    e.value.clone(),
+                )
+            })
         });
         Extra(members.filter(|(key, _)| !but.contains(&key.as_str())).collect())
     }
@@ -269,7 +274,10 @@ fn put(target: &mut serde_json::Value, pointer: &str, value: serde_json::Value) 
             };
         }
         let next = match place {
-            Value::Object(map) => Some(map.entry(unescape(token)).or_insert(Value::Null)),
+            Value::Object(map) => Some(
+                map.entry(throughline_format::json::unescape_pointer_token(token).into_owned())
+                    .or_insert(Value::Null),
+            ),
             Value::Array(list) => {
                 let index = token.parse::<usize>().ok();
                 if index == Some(list.len()) {
@@ -289,11 +297,6 @@ fn put(target: &mut serde_json::Value, pointer: &str, value: serde_json::Value) 
 pub(super) fn remove(target: &mut serde_json::Value, pointer: &str) {
     let Some((parent, key)) = pointer.rsplit_once('/') else { return };
     if let Some(serde_json::Value::Object(map)) = target.pointer_mut(parent) {
-        map.shift_remove(&unescape(key));
+        map.shift_remove(&*throughline_format::json::unescape_pointer_token(key));
     }
-}
-
-/// Opens one reference token of a JSON Pointer.
-fn unescape(token: &str) -> String {
-    token.replace("~1", "/").replace("~0", "~")
 }

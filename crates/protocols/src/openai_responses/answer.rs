@@ -12,6 +12,7 @@ use super::wire::Node;
 use super::{decode_item, decode_request, encode_response, usage};
 use crate::codec::Decoded;
 use crate::context::DecodeContext;
+use crate::keeper::Keep;
 use crate::openai::errors;
 use std::collections::{BTreeMap, BTreeSet};
 use throughline_format::event::{ErrorEvent, ItemCompleted, LossUpdate, ResponseMetadata, ResponseStarted, UsageUpdate, Warning};
@@ -103,7 +104,7 @@ pub(super) struct Answer {
 impl Answer {
     pub(super) fn new(context: DecodeContext) -> Self {
         Self {
-            keeper: Keeper::new(context, Issuer::Provider),
+            keeper: Keeper::new(&context, super::profile(), Issuer::Provider),
             out: Decoded::default(),
             started: false,
             finished: false,
@@ -181,8 +182,16 @@ impl Answer {
         let context = self.keeper.context.clone();
         if let Some(id) = root.str("id") {
             let resource = context.operation_id.resource(number::ROOT + 2);
-            self.keeper
-                .keep(kept::RESPONSE_ID, ResourceType::Response, None, resource, id, "/id".into());
+            self.keeper.payload(
+                Keep {
+                    schema: kept::RESPONSE_ID,
+                    resource_type: ResourceType::Response,
+                    subject: None,
+                    resource_id: resource,
+                    paths: vec!["/id".into()],
+                },
+                id,
+            );
         }
         if self.model.is_empty() {
             self.model = context.requested_model.clone().unwrap_or_else(|| crate::UNSPECIFIED_MODEL.into());
@@ -197,7 +206,7 @@ impl Answer {
         };
         let provenance = context.provenance(ItemOrigin::Provider, super::profile(), Some(&self.model));
         self.out.push(EventBody::ResponseStarted(ResponseStarted {
-            response_id: context.operation_id,
+            response_id: context.operation_id.clone(),
             model,
             profile: super::profile(),
             attribution: Some(provenance.attribution),
@@ -558,13 +567,15 @@ impl Answer {
         self.begin(&Node::null());
         let resource = self.keeper.context.operation_id.resource(number::ROOT + 3);
         let kind = ResourceType::Other("error".into());
-        self.keeper.keep(
-            super::encode_response::ERROR_BODY,
-            kind,
-            None,
-            resource,
+        self.keeper.payload(
+            Keep {
+                schema: super::encode_response::ERROR_BODY,
+                resource_type: kind,
+                subject: None,
+                resource_id: resource,
+                paths: vec![String::new()],
+            },
             node.to_text(),
-            String::new(),
         );
         if let (Some(last), Node::Object(members)) = (self.keeper.resources.last_mut(), node) {
             last.wire_paths = members.iter().map(|(key, _)| format!("/{key}")).collect();

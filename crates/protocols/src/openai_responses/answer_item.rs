@@ -5,6 +5,7 @@ use super::decode_item::{Made, caller};
 use super::kept::{self, Keeper, number};
 use super::wire::Node;
 use super::{decode_hosted, decode_item, decode_part};
+use crate::keeper::Keep;
 use throughline_format::citation::UnifiedTextAnnotation;
 use throughline_format::event::{
     ArgumentsDelta, ArgumentsReady, CitationReady, FieldDelta, ItemCompleted, ItemDelta, ItemDeltaEvent, ItemStarted, PartCompleted,
@@ -155,7 +156,16 @@ impl Answer {
                 let kind = ResourceType::Other("item".into());
                 let resource = id.resource(number::ITEM_ID);
                 let path = "/id".to_owned();
-                let reference = self.keeper.keep(kept::ITEM_ID, kind, Some(&id), resource, wire_id.clone(), path);
+                let reference = self.keeper.payload(
+                    Keep {
+                        schema: kept::ITEM_ID,
+                        resource_type: kind,
+                        subject: Some(&id),
+                        resource_id: resource,
+                        paths: vec![path],
+                    },
+                    wire_id.clone(),
+                );
                 made.provider_data = Some(vec![reference]);
             }
             let item = self.place(&id, made);
@@ -165,7 +175,7 @@ impl Answer {
 
     /// Call and outcome of a hosted tool as they begin: what is told so far counts for nothing but their kinds.
     fn hosted(&self, open: &mut Open, node: &Node) -> Vec<Made> {
-        let mut scratch = Keeper::new(self.keeper.context.clone(), Issuer::Provider);
+        let mut scratch = Keeper::new(&self.keeper.context, super::profile(), Issuer::Provider);
         let calls = decode_item::Calls::new();
         let item = decode_item::Item {
             node,

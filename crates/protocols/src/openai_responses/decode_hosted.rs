@@ -5,6 +5,7 @@ use super::decode_part;
 use super::decode_part::source_id;
 use super::kept::{self, Keeper, number};
 use super::wire::Node;
+use crate::keeper::Keep;
 use crate::openai::media;
 use crate::side::MAX_UNMAPPED_BYTES;
 use throughline_format::citation::{SourceType, UnifiedSource};
@@ -94,7 +95,16 @@ pub(super) fn unknown(keeper: &mut Keeper, item: &Item<'_>, kind: &str) -> Vec<M
         let kind = ResourceType::Other("item".into());
         let payload = whole.as_str().as_bytes().to_vec();
         let resource = id.resource(number::WHOLE);
-        made.provider_data = Some(vec![keeper.keep(kept::ITEM, kind, Some(id), resource, payload, item.path.clone())]);
+        made.provider_data = Some(vec![keeper.payload(
+            Keep {
+                schema: kept::ITEM,
+                resource_type: kind,
+                subject: Some(id),
+                resource_id: resource,
+                paths: vec![item.path.clone()],
+            },
+            payload,
+        )]);
         let reason = "an item of a type without a word; kept for the same protocol";
         keeper.loss.info(crate::Feature::WireUnmapped, item.path.clone(), reason);
     }
@@ -192,7 +202,7 @@ fn file_search(keeper: &mut Keeper, item: &Item<'_>, id: &UnifiedId, second: &Un
         part.excerpt = found.str("text");
         part.source.resource = found.str("file_id").map(|file| {
             let path = format!("{}/results/{n}/file_id", item.path);
-            keeper.handle(&part_id, number::HANDLE, ResourceType::File, &file, path)
+            keeper.hold(&part_id, number::HANDLE, ResourceType::File, &file, path)
         });
         parts.push(UnifiedContentPart::new(part_id, PartBody::GroundingSource(part)));
     }
@@ -264,7 +274,7 @@ fn container(
     handle: Option<String>,
     path: String,
 ) -> Option<throughline_format::UnifiedProviderResourceRef> {
-    handle.map(|handle| keeper.handle(id, number::HANDLE, ResourceType::Container, &handle, path))
+    handle.map(|handle| keeper.hold(id, number::HANDLE, ResourceType::Container, &handle, path))
 }
 
 fn outcome(status: Option<&str>) -> ExecutionOutcome {
@@ -659,7 +669,7 @@ pub(super) fn cover(summary: &mut CompactionSummaryItem, before: &[UnifiedItem])
 fn item_reference(keeper: &mut Keeper, item: &Item<'_>, rest: &mut Node, id: &UnifiedId) -> Vec<Made> {
     let wire_id = rest.take("id").and_then(|node| node.as_text()).unwrap_or_default();
     let kind = ResourceType::Other("item".into());
-    let resource = keeper.handle(id, number::HANDLE, kind, &wire_id, format!("{}/id", item.path));
+    let resource = keeper.hold(id, number::HANDLE, kind, &wire_id, format!("{}/id", item.path));
     let target = ReferenceTarget::Resource(ResourceTarget { resource });
     one(Role::Assistant, UnifiedItemBody::Reference(ReferenceItem { target }))
 }

@@ -7,6 +7,7 @@ use super::kept::{self, Form, Keeper, number};
 use super::wire::{Difference, Node};
 use super::{decode_hosted, decode_part};
 use crate::feature::Feature;
+use crate::keeper::Keep;
 use std::collections::BTreeMap;
 use throughline_format::item::{
     CallerRef, ItemStatus, MessageItem, Placement, ReasoningItem, Role, ToolCallItem, ToolResultItem, UnifiedItemBase, Visibility,
@@ -152,7 +153,16 @@ pub(super) fn decode(keeper: &mut Keeper, item: &Item<'_>) -> Vec<Made> {
     if let Some(wire_id) = rest.take("id").and_then(|id| id.as_text()) {
         let kind = ResourceType::Other("item".into());
         let path = format!("{}/id", item.path);
-        references.push(keeper.keep(kept::ITEM_ID, kind, Some(&id), id.resource(number::ITEM_ID), wire_id, path));
+        references.push(keeper.payload(
+            Keep {
+                schema: kept::ITEM_ID,
+                resource_type: kind,
+                subject: Some(&id),
+                resource_id: id.resource(number::ITEM_ID),
+                paths: vec![path],
+            },
+            wire_id,
+        ));
     }
     strip_marks(&mut rest);
     let mut form = Form {
@@ -328,7 +338,16 @@ pub(super) fn omitted(id: &UnifiedId) -> UnifiedContentPart {
 /// Keeps encrypted content of an item.
 pub(super) fn encrypted(keeper: &mut Keeper, id: &UnifiedId, text: String, path: String) -> UnifiedProviderDataRef {
     let resource = id.resource(number::ENCRYPTED);
-    keeper.keep(kept::ENCRYPTED, ResourceType::Reasoning, Some(id), resource, text, path)
+    keeper.payload(
+        Keep {
+            schema: kept::ENCRYPTED,
+            resource_type: ResourceType::Reasoning,
+            subject: Some(id),
+            resource_id: resource,
+            paths: vec![path],
+        },
+        text,
+    )
 }
 
 fn call(item: &Item<'_>, id: &UnifiedId, kind: &str) -> Vec<Made> {

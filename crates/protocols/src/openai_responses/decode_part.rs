@@ -22,7 +22,7 @@ pub(super) fn parts(keeper: &mut Keeper, item_id: &UnifiedId, content: &Node, pa
     list.map(|(n, node)| {
         let part_id = item_id.part(n as u64);
         if let Some(mark) = node.get("prompt_cache_breakpoint") {
-            keeper.breakpoints.push(CacheBreakpoint {
+            keeper.own.push(CacheBreakpoint {
                 item_id: item_id.clone(),
                 part_id: Some(part_id.clone()),
                 ttl: ttl(mark.str("ttl").as_deref()),
@@ -127,7 +127,7 @@ fn known(keeper: &mut Keeper, part_id: &UnifiedId, node: &Node, path: &str) -> O
 }
 
 fn file(keeper: &mut Keeper, part_id: &UnifiedId, id: &str, path: String) -> UnifiedDataSource {
-    let resource = keeper.handle(part_id, number::HANDLE, ResourceType::File, id, path);
+    let resource = keeper.hold(part_id, number::HANDLE, ResourceType::File, id, path);
     UnifiedDataSource::ProviderResource(ResourceSource { resource })
 }
 
@@ -145,7 +145,7 @@ pub(super) fn annotation(keeper: &mut Keeper, part_id: &UnifiedId, n: usize, nod
     let mut handle = |key: &str, place: u64, kind: ResourceType| -> Option<UnifiedProviderResourceRef> {
         let id = node.str(key)?;
         let number = number::HANDLE + 1 + 2 * n as u64 + place;
-        Some(keeper.handle(part_id, number, kind, &id, format!("{path}/{key}")))
+        Some(keeper.hold(part_id, number, kind, &id, format!("{path}/{key}")))
     };
     let (r#type, uri, title, resource) = match node.kind().as_str() {
         "url_citation" => (SourceType::Web, node.str("url"), node.str("title"), None),

@@ -7,6 +7,7 @@ use super::wire::Node;
 use super::{decode_hosted, decode_item, decode_settings};
 use crate::codec::DecodedRequest;
 use crate::context::DecodeContext;
+use crate::keeper::Keep;
 use throughline_format::item::{MessageItem, Placement, Role};
 use throughline_format::provenance::{ItemOrigin, RequestOrigin};
 use throughline_format::resource::{Issuer, ResourceType};
@@ -29,7 +30,7 @@ pub(super) fn decode(body: &[u8], context: &DecodeContext) -> Result<DecodedRequ
         .iter()
         .any(|key| root.get(key).is_some());
     let mut decoder = RequestDecoder {
-        keeper: Keeper::new(context.clone(), Issuer::ClientAsserted),
+        keeper: Keeper::new(context, super::profile(), Issuer::ClientAsserted),
         items: Vec::new(),
         calls: Calls::new(),
         leading: true,
@@ -104,13 +105,15 @@ impl RequestDecoder {
         };
         let kind = ResourceType::Other("form".into());
         let payload = serde_json::to_vec(&form).unwrap_or_default();
-        let reference = self.keeper.keep(
-            kept::FORM,
-            kind,
-            Some(&id),
-            id.resource(number::FORM),
+        let reference = self.keeper.payload(
+            Keep {
+                schema: kept::FORM,
+                resource_type: kind,
+                subject: Some(&id),
+                resource_id: id.resource(number::FORM),
+                paths: vec!["/instructions".into()],
+            },
             payload,
-            "/instructions".into(),
         );
         let body = UnifiedItemBody::Message(MessageItem {
             parts: vec![UnifiedContentPart::text(id.part(0), text)],

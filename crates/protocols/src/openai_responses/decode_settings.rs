@@ -3,6 +3,7 @@
 use super::kept::{self, Form, Keeper};
 use super::wire::Node;
 use super::{decode_tools, encode_settings};
+use crate::keeper::Keep;
 use std::collections::BTreeMap;
 use throughline_format::cache::{CacheMode, UnifiedCacheIntent};
 use throughline_format::conversation::Completeness;
@@ -204,7 +205,7 @@ fn cache(keeper: &Keeper, root: &Node) -> Option<UnifiedCacheIntent> {
         _ => None,
     };
     let affinity_key = root.str("prompt_cache_key");
-    let breakpoints = keeper.breakpoints.clone();
+    let breakpoints = keeper.own.clone();
     if mode.is_none() && affinity_key.is_none() && breakpoints.is_empty() {
         return None;
     }
@@ -257,13 +258,15 @@ fn state(keeper: &mut Keeper, root: &Node) -> Option<UnifiedStateInput> {
     if let Some(prompt) = root.get("prompt") {
         let kind = ResourceType::Other("prompt".into());
         let resource = keeper.context.operation_id.resource(PROMPT);
-        keeper.keep(
-            kept::PROMPT,
-            kind.clone(),
-            None,
-            resource.clone(),
+        keeper.payload(
+            Keep {
+                schema: kept::PROMPT,
+                resource_type: kind.clone(),
+                subject: None,
+                resource_id: resource.clone(),
+                paths: vec!["/prompt".into()],
+            },
             prompt.to_text(),
-            "/prompt".into(),
         );
         state.resources = Some(vec![keeper.reference(resource, kind)]);
     }
@@ -275,19 +278,30 @@ fn continuations(keeper: &mut Keeper, root: &Node, request: &mut UnifiedRequestV
     if let Some(id) = root.str("previous_response_id") {
         let resource = keeper.context.operation_id.resource(PREVIOUS);
         let path = "/previous_response_id".to_owned();
-        keeper.keep(kept::PREVIOUS, ResourceType::Response, None, resource.clone(), id, path);
+        keeper.payload(
+            Keep {
+                schema: kept::PREVIOUS,
+                resource_type: ResourceType::Response,
+                subject: None,
+                resource_id: resource.clone(),
+                paths: vec![path],
+            },
+            id,
+        );
         found.push(keeper.reference(resource, ResourceType::Response));
     }
     if let Some(conversation) = root.get("conversation") {
         let resource = keeper.context.operation_id.resource(CONVERSATION);
         let path = "/conversation".to_owned();
-        keeper.keep(
-            kept::CONVERSATION,
-            ResourceType::Conversation,
-            None,
-            resource.clone(),
+        keeper.payload(
+            Keep {
+                schema: kept::CONVERSATION,
+                resource_type: ResourceType::Conversation,
+                subject: None,
+                resource_id: resource.clone(),
+                paths: vec![path],
+            },
             conversation.to_text(),
-            path,
         );
         // Whether it is an ID or an object around one is for the owner; the members of the object stand in the payload.
         if let Some(last) = keeper.resources.last_mut().filter(|_| conversation.is_object()) {

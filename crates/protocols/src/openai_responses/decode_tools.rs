@@ -3,6 +3,7 @@
 use super::encode_tools;
 use super::kept::{self, Form, Keeper, number};
 use super::wire::Node;
+use crate::keeper::Keep;
 use throughline_format::intent::{GrammarSyntax, ImageIntent};
 use throughline_format::resource::ResourceType;
 use throughline_format::tool::{
@@ -85,7 +86,16 @@ pub(super) fn tools(keeper: &mut Keeper, list: &[Node], path: &str) -> Vec<Unifi
             if m == 0 {
                 let kind = ResourceType::Other("namespace".into());
                 let resource = id.resource(number::WHOLE);
-                let reference = keeper.keep(kept::NAMESPACE, kind, Some(&id), resource, wrapper.to_text(), path.clone());
+                let reference = keeper.payload(
+                    Keep {
+                        schema: kept::NAMESPACE,
+                        resource_type: kind,
+                        subject: Some(&id),
+                        resource_id: resource,
+                        paths: vec![path.clone()],
+                    },
+                    wrapper.to_text(),
+                );
                 if let (Some(last), Node::Object(members)) = (keeper.resources.last_mut(), &wrapper) {
                     last.wire_paths = members.iter().map(|(key, _)| format!("{path}/{key}")).collect();
                 }
@@ -106,7 +116,16 @@ fn tool(keeper: &mut Keeper, id: UnifiedId, node: &Node, path: &str) -> UnifiedT
     if credentials != Node::Object(Vec::new()) {
         let kind = ResourceType::Other("credentials".into());
         let resource = id.resource(number::CREDENTIALS);
-        references.push(keeper.keep(kept::CREDENTIALS, kind, Some(&id), resource, credentials.to_text(), String::new()));
+        references.push(keeper.payload(
+            Keep {
+                schema: kept::CREDENTIALS,
+                resource_type: kind,
+                subject: Some(&id),
+                resource_id: resource,
+                paths: vec![String::new()],
+            },
+            credentials.to_text(),
+        ));
         if let Some(last) = keeper.resources.last_mut() {
             last.wire_paths = ["authorization", "headers"].iter().map(|key| format!("{path}/{key}")).collect();
         }
@@ -206,7 +225,7 @@ fn known(keeper: &mut Keeper, id: &UnifiedId, node: &Node, path: &str) -> Unifie
                 .map(|(n, handle)| {
                     let kind = ResourceType::Other("vector-store".into());
                     let path = format!("{path}/vector_store_ids/{n}");
-                    keeper.handle(id, number::HANDLE + n as u64, kind, &handle, path)
+                    keeper.hold(id, number::HANDLE + n as u64, kind, &handle, path)
                 })
                 .collect();
             tool.resources = (!stores.is_empty()).then_some(stores);
@@ -230,7 +249,7 @@ fn listed(config: Option<UnifiedHostedToolConfig>) -> Option<UnifiedHostedToolCo
 }
 
 fn container(keeper: &mut Keeper, id: &UnifiedId, handle: &str, path: String) -> UnifiedProviderResourceRef {
-    keeper.handle(id, number::HANDLE, ResourceType::Container, handle, path)
+    keeper.hold(id, number::HANDLE, ResourceType::Container, handle, path)
 }
 
 fn grammar(format: &Node) -> ToolGrammar {

@@ -4,14 +4,14 @@
 //! that somebody has to keep up to date: it is the difference between what was read and what the encoder writes.
 
 use super::wire::{Difference, Node};
-use crate::context::{DecodeContext, PrivateState};
+use crate::context::PrivateState;
 use crate::feature::Feature;
-use crate::projection::LossCollector;
+use crate::keeper::{Keep, payload_in, unmapped_in};
 use crate::side::{MAX_UNMAPPED_BYTES, SideResource, unmapped};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use throughline_format::cache::CacheBreakpoint;
-use throughline_format::resource::{Issuer, ProviderDataScope, ResourceType, UnmappedEntry, UnmappedPayload};
+use throughline_format::resource::{ProviderDataScope, ResourceType, UnmappedEntry};
 use throughline_format::{Json, UnifiedId, UnifiedProviderDataRef, UnifiedProviderResourceRef};
 
 /// Members without a word.
@@ -117,52 +117,10 @@ const LARGE: &[&str] = &[
     "tools",
 ];
 
-/// Collects private resources and losses of one decode.
-pub(super) struct Keeper {
-    pub context: DecodeContext,
-    pub issuer: Issuer,
-    pub resources: Vec<SideResource>,
-    pub loss: LossCollector,
-    pub breakpoints: Vec<CacheBreakpoint>,
-}
+/// Collects private resources and losses of one decode, and remembers where cache marks stood.
+pub(super) type Keeper = crate::keeper::Keeper<Vec<CacheBreakpoint>>;
 
 impl Keeper {
-    pub(super) fn new(context: DecodeContext, issuer: Issuer) -> Self {
-        Self {
-            context,
-            issuer,
-            resources: Vec::new(),
-            loss: LossCollector::new(),
-            breakpoints: Vec::new(),
-        }
-    }
-
-    /// Keeps a private text.
-    pub(super) fn keep(
-        &mut self,
-        schema: &str,
-        resource_type: ResourceType,
-        subject: Option<&UnifiedId>,
-        resource_id: UnifiedId,
-        payload: impl Into<Vec<u8>>,
-        path: String,
-    ) -> UnifiedProviderDataRef {
-        let resource = SideResource {
-            resource_id,
-            profile: super::profile(),
-            schema: schema.to_owned(),
-            scope: ProviderDataScope::OwnerPrivate,
-            issuer: self.issuer,
-            resource_type,
-            payload: payload.into(),
-            wire_paths: vec![path],
-            subject: subject.cloned(),
-        };
-        let reference = resource.reference();
-        self.resources.push(resource);
-        reference
-    }
-
     /// Keeps a registered annotation that everybody may see.
     pub(super) fn annotate(
         &mut self,
@@ -173,7 +131,16 @@ impl Keeper {
         path: String,
     ) -> UnifiedProviderDataRef {
         let kind = ResourceType::Other("annotation".into());
-        let reference = self.keep(schema, kind, Some(subject), subject.resource(number), payload.to_text(), path);
+        let reference = self.payload(
+            Keep {
+                schema,
+                resource_type: kind,
+                subject: Some(subject),
+                resource_id: subject.resource(number),
+                paths: vec![path],
+            },
+            payload.to_text(),
+        );
         if let Some(last) = self.resources.last_mut() {
             last.scope = ProviderDataScope::PortableAnnotation;
         }
@@ -184,7 +151,7 @@ impl Keeper {
     }
 
     /// Keeps a handle of the provider and returns what a record may say of it.
-    pub(super) fn handle(
+    pub(super) fn hold(
         &mut self,
         subject: &UnifiedId,
         number: u64,
@@ -192,20 +159,14 @@ impl Keeper {
         handle: &str,
         path: String,
     ) -> UnifiedProviderResourceRef {
-        let resource_id = subject.resource(number);
-        self.keep(HANDLE, resource_type.clone(), Some(subject), resource_id.clone(), handle, path);
-        self.reference(resource_id, resource_type)
-    }
-
-    /// What a record says of a resource.
-    pub(super) const fn reference(&self, resource_id: UnifiedId, resource_type: ResourceType) -> UnifiedProviderResourceRef {
-        UnifiedProviderResourceRef {
-            resource_id,
+        let kept = Keep {
+            schema: HANDLE,
             resource_type,
-            owner_fingerprint: self.context.owner_fingerprint,
-            status: None,
-            expires_at: None,
-        }
+            subject: Some(subject),
+            resource_id: subject.resource(number),
+            paths: vec![path],
+        };
+        self.handle(kept, handle.to_owned())
     }
 
     /// Keeps what an encoder would not say, and how the rest was spelled. `number` is the first of two resource numbers.
@@ -256,13 +217,15 @@ impl Keeper {
         }
         if form != Form::default() {
             let payload = serde_json::to_vec(&form).unwrap_or_default();
-            let kind = ResourceType::Other("form".into());
-            let reference = self.keep(FORM, kind, subject, base.resource(number + 1), payload, String::new());
-            if let Some(last) = self.resources.last_mut() {
-                let members = form.members.iter().chain(&form.spelled);
-                last.wire_paths = members.map(|(pointer, _)| format!("{path}{pointer}")).collect();
-            }
-            references.push(reference);
+            let members = form.members.iter().chain(&form.spelled);
+            let kept = Keep {
+                schema: FORM,
+                resource_type: ResourceType::Other("form".into()),
+                subject,
+                resource_id: base.resource(number + 1),
+                paths: members.map(|(pointer, _)| format!("{path}{pointer}")).collect(),
+            };
+            references.push(self.payload(kept, payload));
         }
         references
     }
@@ -280,11 +243,7 @@ impl PrivateState for Just<'_> {
 
 /// The payload of the last reference with this schema that the target may see.
 pub(super) fn payload(private: &dyn PrivateState, references: Option<&Vec<UnifiedProviderDataRef>>, schema: &str) -> Option<Bytes> {
-    references?
-        .iter()
-        .rev()
-        .filter(|reference| reference.schema == schema)
-        .find_map(|reference| private.payload(&reference.resource_id))
+    payload_in(private, references?.iter().rev(), schema)
 }
 
 /// Likewise, as text.
@@ -318,19 +277,14 @@ fn parse_form(bytes: Option<Bytes>) -> Form {
     bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
 }
 
-/// Kept members of an item, part or tool.
+/// Keep members of an item, part or tool.
 pub(super) fn entries(private: &dyn PrivateState, references: Option<&Vec<UnifiedProviderDataRef>>) -> Vec<UnmappedEntry> {
-    parse_entries(payload(private, references, UNMAPPED))
+    unmapped_in(payload(private, references, UNMAPPED))
 }
 
-/// Kept members of a body as a whole.
+/// Keep members of a body as a whole.
 pub(super) fn root_entries(private: &dyn PrivateState) -> Vec<UnmappedEntry> {
-    parse_entries(private.root_payload(UNMAPPED))
-}
-
-fn parse_entries(bytes: Option<Bytes>) -> Vec<UnmappedEntry> {
-    let payload: Option<UnmappedPayload> = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
-    payload.map(|payload| payload.entries).unwrap_or_default()
+    unmapped_in(private.root_payload(UNMAPPED))
 }
 
 /// Puts back what was kept of a value.

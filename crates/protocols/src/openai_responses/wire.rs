@@ -248,7 +248,7 @@ impl Node {
                         *other = Self::Object(Vec::new());
                     }
                     let Self::Object(members) = other else { return };
-                    let key = token.replace("~1", "/").replace("~0", "~");
+                    let key = throughline_format::json::unescape_pointer_token(token).into_owned();
                     let at = members.iter().position(|(k, _)| *k == key).unwrap_or_else(|| {
                         members.push((key, Self::null()));
                         members.len() - 1
@@ -267,7 +267,7 @@ impl Node {
         let Some((parent, last)) = pointer.rsplit_once('/') else { return };
         let mut place = self;
         for token in parent.split('/').skip(1) {
-            let key = token.replace("~1", "/").replace("~0", "~");
+            let key = throughline_format::json::unescape_pointer_token(token).into_owned();
             let next = match place {
                 Self::List(list) => token.parse::<usize>().ok().and_then(|n| list.get_mut(n)),
                 Self::Object(members) => members.iter_mut().find(|(k, _)| *k == key).map(|(_, node)| node),
@@ -276,7 +276,7 @@ impl Node {
             let Some(next) = next else { return };
             place = next;
         }
-        place.take(&last.replace("~1", "/").replace("~0", "~"));
+        place.take(&throughline_format::json::unescape_pointer_token(last));
     }
 }
 

@@ -5,8 +5,9 @@ use super::private::{Form, MessageForm};
 use super::{profile, usage, wire};
 use crate::codec::Decoded;
 use crate::context::DecodeContext;
-use crate::drafts::{ItemWriter, Pieces};
-use crate::kept::Object;
+use crate::item_writer::{ItemWriter, Pieces};
+use crate::keeper::Keep;
+use crate::object::Object;
 use crate::wire::Extra;
 use throughline_format::event::{EventBody, LossUpdate, ResponseStarted, UsageUpdate, Warning};
 use throughline_format::item::ItemStatus;
@@ -198,9 +199,16 @@ impl Answer {
             );
             let id = self.decoder.context.operation_id.resource(ROOT_RESOURCE + 1);
             let payload = json.as_str().as_bytes().to_vec();
-            self.decoder
-                .keeper
-                .keep(super::private::METADATA, super::private::other(), None, id, payload, vec![path]);
+            self.decoder.keeper.payload(
+                Keep {
+                    schema: super::private::METADATA,
+                    resource_type: super::private::other(),
+                    subject: None,
+                    resource_id: id,
+                    paths: vec![path],
+                },
+                payload,
+            );
         }
         if self.is_alone || self.decoder.items.is_empty() {
             // Without an item nothing else tells of the message.
@@ -218,7 +226,7 @@ impl Answer {
             self.decoder.keeper.root_form(id, &form);
         }
         let members = std::mem::take(&mut self.root);
-        self.decoder.keeper.leftovers(None, root, "", members);
+        self.decoder.keeper.fields(None, root, "", members);
         self.flush();
         let ids = self.decoder.items.iter().map(|item| item.id.clone()).collect();
         match ending {

@@ -2,7 +2,7 @@
 
 use super::answer::Answer;
 use super::wire;
-use crate::kept::json;
+use crate::raw::json;
 use crate::wire::Extra;
 use std::collections::BTreeMap;
 use throughline_format::Json;

@@ -4,10 +4,11 @@
 //! its own. Calls of one step stand together and the client's results after them, so that parallel calls stay parallel; the
 //! step is the response ID in the items' provenance.
 
-use super::private::{Form, Keeper, MESSAGE_MEMBERS, MessageForm};
+use super::private::{Form, MESSAGE_MEMBERS, MessageForm};
 use super::{media, profile, wire};
 use crate::context::DecodeContext;
 use crate::feature::Feature;
+use crate::keeper::Keeper;
 use throughline_format::citation::{SourceType, SpanOf, UnifiedCitation, UnifiedSource, UnifiedSpan, UnifiedTextAnnotation};
 use throughline_format::item::{ItemStatus, MessageItem, Placement, ReasoningItem, Role, Visibility};
 use throughline_format::media::UnifiedIndexUnit;
@@ -50,8 +51,8 @@ impl PartDecoder {
             (ItemOrigin::Client, Issuer::ClientAsserted)
         };
         Self {
+            keeper: Keeper::new(&context, super::profile(), issuer),
             context,
-            keeper: Keeper::new(issuer),
             items: Vec::new(),
             results: Vec::new(),
             origin,
@@ -97,7 +98,7 @@ impl PartDecoder {
         let mut references = self.keeper.message(&id, path, form, metadata);
         references.extend(
             self.keeper
-                .leftovers(Some(&id), id.resource(MESSAGE_MEMBERS), path, extra.into_unmapped()),
+                .fields(Some(&id), id.resource(MESSAGE_MEMBERS), path, extra.into_unmapped()),
         );
         item.provider_data.get_or_insert_default().extend(references);
     }
@@ -262,7 +263,7 @@ impl PartDecoder {
             let more = id_member(part.id).into_iter().chain(part.extra.into_unmapped());
             let references = [
                 this.keeper.metadata(id, path, vec![("providerMetadata", part.provider_metadata)]),
-                this.keeper.leftovers(Some(id), id.resource(1), path, more),
+                this.keeper.fields(Some(id), id.resource(1), path, more),
                 this.keeper.form(id, path, &form),
             ];
             attach(&mut content, references);
@@ -280,7 +281,7 @@ impl PartDecoder {
             let mut content = UnifiedContentPart::new(id.clone(), body);
             let references = [
                 this.keeper.metadata(id, path, vec![("providerMetadata", part.provider_metadata)]),
-                this.keeper.leftovers(
+                this.keeper.fields(
                     Some(id),
                     id.resource(1),
                     path,
@@ -302,12 +303,12 @@ impl PartDecoder {
                 form.spelled("sourceId", part.source_id.as_deref(), Some(""));
             }
             if let Some(text) = &part.media_type {
-                more.push(("/mediaType".to_owned(), crate::kept::json(text)));
+                more.push(("/mediaType".to_owned(), crate::raw::json(text)));
             } else if !is_url {
                 form.absent.push("mediaType".into());
             }
             if let Some(text) = &part.filename {
-                more.push(("/filename".to_owned(), crate::kept::json(text)));
+                more.push(("/filename".to_owned(), crate::raw::json(text)));
             }
             if !is_url {
                 form.spelled("title", part.title.as_deref(), part.title.as_deref().or(Some("")));
@@ -323,7 +324,7 @@ impl PartDecoder {
             more.extend(part.extra.into_unmapped());
             let references = [
                 this.keeper.metadata(id, path, vec![("providerMetadata", part.provider_metadata)]),
-                this.keeper.leftovers(Some(id), id.resource(1), path, more),
+                this.keeper.fields(Some(id), id.resource(1), path, more),
                 this.keeper.form(id, path, &form),
             ];
             attach(&mut content, references);
@@ -406,7 +407,7 @@ impl PartDecoder {
             }),
         );
         let references = [
-            self.keeper.leftovers(Some(&id), id.resource(1), path, part.extra.into_unmapped()),
+            self.keeper.fields(Some(&id), id.resource(1), path, part.extra.into_unmapped()),
             self.keeper.form(&id, path, &form),
             None,
         ];
@@ -430,7 +431,7 @@ impl PartDecoder {
         });
         let mut content = UnifiedContentPart::new(id.clone(), body);
         let references = [
-            self.keeper.leftovers(
+            self.keeper.fields(
                 Some(&id),
                 id.resource(1),
                 path,
@@ -448,8 +449,8 @@ impl PartDecoder {
     /// A part without a word: its place is kept by an item without content.
     pub(super) fn raw(&mut self, path: &str, part: &wire::Part, role: Role) {
         let id = self.push(role, Visibility::Client, message_body(None), ItemStatus::Completed);
-        let whole = [(String::new(), crate::kept::json(part))];
-        let reference = self.keeper.leftovers(Some(&id), id.resource(1), path, whole);
+        let whole = [(String::new(), crate::raw::json(part))];
+        let reference = self.keeper.fields(Some(&id), id.resource(1), path, whole);
         if reference.is_none() {
             self.keeper
                 .loss
@@ -535,7 +536,7 @@ pub(super) const fn grounding(source: UnifiedSource) -> GroundingSourcePart {
 }
 
 fn id_member(id: Option<String>) -> Vec<(String, Json)> {
-    id.map(|id| ("/id".to_owned(), crate::kept::json(&id))).into_iter().collect()
+    id.map(|id| ("/id".to_owned(), crate::raw::json(&id))).into_iter().collect()
 }
 
 fn attach(part: &mut UnifiedContentPart, references: [Option<UnifiedProviderDataRef>; 3]) {

@@ -45,7 +45,7 @@ pub(super) fn decode(body: &[u8], context: &DecodeContext) -> Result<DecodedRequ
         decoder.message(&path, message, role, placement);
     }
     let root = context.operation_id.resource(0);
-    decoder.keeper.leftovers(None, root, "", extra.into_unmapped());
+    decoder.keeper.fields(None, root, "", extra.into_unmapped());
     if is_list {
         form.absent.push(ALONE.to_owned());
     }

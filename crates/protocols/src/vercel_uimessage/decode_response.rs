@@ -4,7 +4,7 @@ use super::answer::Answer;
 use super::wire;
 use crate::codec::Decoded;
 use crate::context::DecodeContext;
-use crate::kept::json;
+use crate::raw::json;
 use throughline_format::{ErrorCategory, Json, UnifiedError};
 
 /// Reads the messages after a turn, or the answer's message alone.

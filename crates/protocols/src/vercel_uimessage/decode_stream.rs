@@ -118,7 +118,7 @@ impl UiStreamDecoder {
     /// Metadata is merged, objects in objects too.
     fn metadata(&mut self, raw: Option<throughline_format::Json>) {
         let Some(raw) = raw else { return };
-        match (crate::kept::Object::of(&raw), &mut self.answer.metadata) {
+        match (crate::object::Object::of(&raw), &mut self.answer.metadata) {
             (Some(object), Some(known)) => known.merge(&object),
             (Some(object), none) => *none = Some(object),
             (None, _) => self.answer.keep_root([("/metadata".to_owned(), raw)]),

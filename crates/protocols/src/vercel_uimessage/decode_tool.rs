@@ -3,7 +3,7 @@
 use super::decode_parts::PartDecoder;
 use super::private::Form;
 use super::wire;
-use crate::kept::json;
+use crate::raw::json;
 use throughline_format::item::{
     ApprovalDecision, ApprovalReason, ApprovalRequestItem, ApprovalResponseItem, ApprovalSubject, ItemStatus, Role, ServerToolResultItem,
     ToolCallItem, ToolResultItem, Visibility,
@@ -103,7 +103,7 @@ impl PartDecoder {
         };
         self.push(Role::Assistant, Visibility::Model, kind(call), status);
         let references = [
-            self.keeper.leftovers(Some(&item), item.resource(1), path, more),
+            self.keeper.fields(Some(&item), item.resource(1), path, more),
             self.keeper.form(&item, path, &form),
         ];
         self.refer(references.into_iter().flatten());

@@ -8,7 +8,7 @@ use super::encode_part::Out;
 use super::is_own;
 use super::private::{Kept, MessageForm, message_of};
 use crate::feature::Feature;
-use crate::kept::Object;
+use crate::object::Object;
 use std::collections::{BTreeMap, BTreeSet};
 use throughline_format::item::{ApprovalRequestItem, ApprovalResponseItem, Role, newest_instructions};
 use throughline_format::loss::LossSeverity;

@@ -7,7 +7,7 @@ use super::private::{Form, UNMAPPED};
 use crate::codec::Encoded;
 use crate::context::EncodeContext;
 use crate::feature::Feature;
-use crate::kept::{self, Object};
+use crate::object::Object;
 use throughline_format::intent::UnifiedRequirement;
 use throughline_format::{UnifiedRequestV2, UnifiedToolType};
 
@@ -48,12 +48,12 @@ pub(super) fn encode(request: &UnifiedRequestV2, context: &EncodeContext) -> Enc
     let form = Form::of_root(context.private.as_ref());
     if form.absent.iter().any(|mark| mark == ALONE) {
         return Encoded {
-            body: kept::json(&messages.written).as_str().to_owned(),
+            body: crate::raw::json(&messages.written).as_str().to_owned(),
             loss: messages.out.loss.finish(),
         };
     }
     form.apply(&mut body);
-    for entry in kept::unmapped(context.private.root_payload(UNMAPPED)) {
+    for entry in crate::keeper::unmapped_in(context.private.root_payload(UNMAPPED)) {
         body.put(&entry.pointer, entry.value);
     }
     Encoded {

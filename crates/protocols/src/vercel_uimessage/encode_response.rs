@@ -8,7 +8,8 @@ use super::{Major, is_own, usage};
 use crate::codec::Encoded;
 use crate::context::EncodeContext;
 use crate::feature::Feature;
-use crate::kept::{self, Object, json};
+use crate::object::Object;
+use crate::raw::json;
 use throughline_format::loss::LossSeverity;
 use throughline_format::resource::UnmappedEntry;
 use throughline_format::{Json, UnifiedResultV2};
@@ -42,7 +43,7 @@ pub(super) fn encode(result: &UnifiedResultV2, context: &EncodeContext) -> Encod
     }
     .apply(&mut message);
     losses(result, &mut messages.out, own);
-    let entries = kept::unmapped(context.private.root_payload(UNMAPPED));
+    let entries = crate::keeper::unmapped_in(context.private.root_payload(UNMAPPED));
     let body = if is_alone {
         for entry in entries {
             message.put(&entry.pointer, entry.value);

@@ -10,7 +10,7 @@ use super::{Major, errors, is_own, usage};
 use crate::codec::{StreamEncoder, WireFrame};
 use crate::context::EncodeContext;
 use crate::feature::Feature;
-use crate::kept::{self, Object, one_line};
+use crate::object::{Object, one_line};
 use std::collections::BTreeMap;
 use throughline_format::event::{EventBody, ItemDelta, ItemDeltaEvent, TextDelta};
 use throughline_format::{
@@ -355,7 +355,7 @@ impl UiStreamEncoder {
     }
 
     fn metadata<'a>(&self, references: impl IntoIterator<Item = &'a throughline_format::UnifiedProviderDataRef>) -> Option<Json> {
-        let bytes = kept::payload(self.context.private.as_ref(), references, PROVIDER_METADATA)?;
+        let bytes = crate::keeper::payload_in(self.context.private.as_ref(), references, PROVIDER_METADATA)?;
         let json = Json::from_text(String::from_utf8(bytes.to_vec()).ok()?).ok()?;
         Object::of(&json)?.get("providerMetadata").cloned()
     }

@@ -1,7 +1,7 @@
 //! Errors both ways: the text of an `error` chunk, and a body in the same form, which is what the SDK shows as the message.
 
 use crate::codec::{ErrorHeaders, WireError, http_status};
-use crate::kept::Object;
+use crate::object::Object;
 use throughline_format::{ErrorCategory, UnifiedError};
 
 /// The error that a chunk tells.

@@ -3,14 +3,12 @@
 //! Numbers of the resources of one subject (an item, or a part of one): 0 provider metadata, 1 members without a word,
 //! 2 spelling, 3 what belongs to the message that the item begins, 4 the message's metadata, 5 its members without a word.
 
-use super::profile;
 use crate::context::PrivateState;
 use crate::feature::Feature;
-use crate::kept::{self, Object};
-use crate::projection::LossCollector;
-use crate::side::{self, SideResource};
+use crate::keeper::{Keep, Keeper};
+use crate::object::Object;
 use serde::{Deserialize, Serialize};
-use throughline_format::resource::{Issuer, ProviderDataScope, ResourceType};
+use throughline_format::resource::ResourceType;
 use throughline_format::{Json, UnifiedId, UnifiedItem, UnifiedProviderDataRef};
 
 /// Schema of raw members.
@@ -47,7 +45,7 @@ pub(super) struct Form {
 impl Form {
     /// Remembers a member as it was written.
     pub(super) fn member<T: Serialize + ?Sized>(&mut self, key: &str, value: &T) {
-        self.members.push((key.to_owned(), kept::json(value)));
+        self.members.push((key.to_owned(), crate::raw::json(value)));
     }
 
     /// Remembers a member that an encoder writes as `usual`.
@@ -91,51 +89,7 @@ pub(super) struct MessageForm {
     pub steering: bool,
 }
 
-/// Collects side resources and what the decode could not say.
-pub(super) struct Keeper {
-    /// Who made private state of this payload.
-    pub issuer: Issuer,
-    /// Collected resources.
-    pub resources: Vec<SideResource>,
-    /// Collected losses.
-    pub loss: LossCollector,
-}
-
 impl Keeper {
-    pub(super) fn new(issuer: Issuer) -> Self {
-        Self {
-            issuer,
-            resources: Vec::new(),
-            loss: LossCollector::new(),
-        }
-    }
-
-    /// Keeps a payload of its own schema.
-    pub(super) fn keep(
-        &mut self,
-        schema: &str,
-        kind: ResourceType,
-        subject: Option<&UnifiedId>,
-        resource_id: UnifiedId,
-        payload: Vec<u8>,
-        wire_paths: Vec<String>,
-    ) -> UnifiedProviderDataRef {
-        let resource = SideResource {
-            resource_id,
-            profile: profile(),
-            schema: schema.to_owned(),
-            scope: ProviderDataScope::OwnerPrivate,
-            issuer: self.issuer,
-            resource_type: kind,
-            payload,
-            wire_paths,
-            subject: subject.cloned(),
-        };
-        let reference = resource.reference();
-        self.resources.push(resource);
-        reference
-    }
-
     /// Keeps provider metadata: it may hold anything, signatures and handles included.
     pub(super) fn metadata(
         &mut self,
@@ -154,44 +108,16 @@ impl Keeper {
             return None;
         }
         let payload = object.to_json().as_str().as_bytes().to_vec();
-        Some(self.keep(
-            PROVIDER_METADATA,
-            ResourceType::Reasoning,
-            Some(subject),
-            subject.resource(0),
+        Some(self.payload(
+            Keep {
+                schema: PROVIDER_METADATA,
+                resource_type: ResourceType::Reasoning,
+                subject: Some(subject),
+                resource_id: subject.resource(0),
+                paths,
+            },
             payload,
-            paths,
         ))
-    }
-
-    /// Keeps members without a word of one wire object.
-    pub(super) fn leftovers(
-        &mut self,
-        subject: Option<&UnifiedId>,
-        resource_id: UnifiedId,
-        path: &str,
-        fields: impl IntoIterator<Item = (String, Json)>,
-    ) -> Option<UnifiedProviderDataRef> {
-        let fields: Vec<_> = fields.into_iter().filter(|(_, value)| value.as_str() != "null").collect();
-        for (pointer, _) in &fields {
-            self.loss.info(
-                Feature::WireUnmapped,
-                format!("{path}{pointer}"),
-                "no word for it; kept for the same protocol",
-            );
-        }
-        let (resource, refused) = side::unmapped(&profile(), subject, resource_id, path, fields);
-        for pointer in refused {
-            self.loss.warning(
-                Feature::WireUnmapped,
-                format!("{path}{pointer}"),
-                "no word for it, and too large to be kept",
-            );
-        }
-        let resource = resource?;
-        let reference = resource.reference();
-        self.resources.push(resource);
-        Some(reference)
     }
 
     /// Keeps a spelling that is not the usual one.
@@ -201,14 +127,32 @@ impl Keeper {
         }
         let paths = form.members.iter().map(|(key, _)| format!("{path}/{key}")).collect();
         let payload = serde_json::to_vec(form).unwrap_or_default();
-        Some(self.keep(FORM, other(), Some(subject), subject.resource(2), payload, paths))
+        Some(self.payload(
+            Keep {
+                schema: FORM,
+                resource_type: other(),
+                subject: Some(subject),
+                resource_id: subject.resource(2),
+                paths,
+            },
+            payload,
+        ))
     }
 
     /// Keeps how the body as a whole was spelled.
     pub(super) fn root_form(&mut self, resource_id: UnifiedId, form: &Form) {
         let paths = form.members.iter().map(|(key, _)| format!("/{key}")).collect();
         let payload = serde_json::to_vec(form).unwrap_or_default();
-        self.keep(FORM, other(), None, resource_id, payload, paths);
+        self.payload(
+            Keep {
+                schema: FORM,
+                resource_type: other(),
+                subject: None,
+                resource_id,
+                paths,
+            },
+            payload,
+        );
     }
 
     /// Keeps what belongs to the message that an item begins.
@@ -220,7 +164,16 @@ impl Keeper {
         metadata: Option<Json>,
     ) -> Vec<UnifiedProviderDataRef> {
         let payload = serde_json::to_vec(form).unwrap_or_default();
-        let mut references = vec![self.keep(MESSAGE, other(), Some(item), item.resource(3), payload, Vec::new())];
+        let mut references = vec![self.payload(
+            Keep {
+                schema: MESSAGE,
+                resource_type: other(),
+                subject: Some(item),
+                resource_id: item.resource(3),
+                paths: Vec::new(),
+            },
+            payload,
+        )];
         if let Some(metadata) = metadata {
             let path = format!("{path}/metadata");
             self.loss.info(
@@ -229,7 +182,16 @@ impl Keeper {
                 "metadata of an application; kept for the same protocol",
             );
             let payload = metadata.as_str().as_bytes().to_vec();
-            references.push(self.keep(METADATA, other(), Some(item), item.resource(4), payload, vec![path]));
+            references.push(self.payload(
+                Keep {
+                    schema: METADATA,
+                    resource_type: other(),
+                    subject: Some(item),
+                    resource_id: item.resource(4),
+                    paths: vec![path],
+                },
+                payload,
+            ));
         }
         references
     }
@@ -259,8 +221,8 @@ impl Kept {
             .into_iter()
             .filter(|reference| !reference.resource_id.as_str().ends_with(MESSAGE_MARK))
             .collect();
-        let find = |schema| kept::payload(private, references.iter().copied(), schema);
-        let mut entries = kept::unmapped(find(UNMAPPED));
+        let find = |schema| crate::keeper::payload_in(private, references.iter().copied(), schema);
+        let mut entries = crate::keeper::unmapped_in(find(UNMAPPED));
         let raw = entries
             .iter()
             .position(|entry| entry.pointer.is_empty())
@@ -281,7 +243,7 @@ impl Kept {
         let id = item.id.resource(MESSAGE_MEMBERS);
         let references = item.provider_data.iter().flatten().filter(|reference| reference.resource_id == id);
         Self {
-            entries: kept::unmapped(kept::payload(private, references, UNMAPPED)),
+            entries: crate::keeper::unmapped_in(crate::keeper::payload_in(private, references, UNMAPPED)),
             ..Self::default()
         }
     }
@@ -306,8 +268,8 @@ pub(super) fn message_of<'a>(
     references: impl IntoIterator<Item = &'a UnifiedProviderDataRef>,
 ) -> Option<(MessageForm, Option<Json>)> {
     let references: Vec<_> = references.into_iter().collect();
-    let form = kept::payload(private, references.iter().copied(), MESSAGE)?;
-    let metadata = kept::payload(private, references.iter().copied(), METADATA)
+    let form = crate::keeper::payload_in(private, references.iter().copied(), MESSAGE)?;
+    let metadata = crate::keeper::payload_in(private, references.iter().copied(), METADATA)
         .and_then(|bytes| String::from_utf8(bytes.to_vec()).ok())
         .and_then(|text| Json::from_text(text).ok());
     Some((serde_json::from_slice(&form).ok()?, metadata))

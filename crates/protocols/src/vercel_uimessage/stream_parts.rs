@@ -6,7 +6,7 @@ use super::encode_message::is_hosted_result;
 use super::encode_part::Out;
 use super::private::{Kept, PROVIDER_METADATA};
 use crate::feature::Feature;
-use crate::kept::{self, Object};
+use crate::object::Object;
 use std::collections::BTreeMap;
 use throughline_format::item::ApprovalDecision;
 use throughline_format::{Json, UnifiedId, UnifiedItem, UnifiedItemBody, UnifiedProviderDataRef, UnifiedToolLifecycle};
@@ -343,7 +343,7 @@ fn available(out: &mut Out<'_>, told: &mut Told, path: &str) -> Vec<Object> {
     let metadata = told
         .linkage
         .as_ref()
-        .and_then(|reference| kept::payload(out.context.private.as_ref(), [reference], PROVIDER_METADATA))
+        .and_then(|reference| crate::keeper::payload_in(out.context.private.as_ref(), [reference], PROVIDER_METADATA))
         .and_then(|bytes| String::from_utf8(bytes.to_vec()).ok())
         .and_then(|text| Json::from_text(text).ok())
         .and_then(|json| Object::of(&json))

@@ -4,7 +4,8 @@
 //! message is one operation with all its steps, which is what the figures count over.
 
 use super::wire::{Figure, Metadata, Usage};
-use crate::kept::{Object, json};
+use crate::object::Object;
+use crate::raw::json;
 use throughline_format::usage::{UnifiedCounter, UsageScope, UsageSource};
 use throughline_format::{Json, UnifiedUsage};
 

@@ -3,7 +3,8 @@
 use super::{Ended, ROOT_RESOURCE, Run};
 use crate::cursor_sdk::private::OFFSET;
 use crate::cursor_sdk::{errors, tools, usage};
-use crate::kept::json;
+use crate::keeper::Keep;
+use crate::raw::json;
 use throughline_format::event::{EventBody, LossUpdate, OperationChanged, StreamCompleted, UsageUpdate};
 use throughline_format::tool::Execution;
 use throughline_format::usage::{UnifiedCounter, UsageScope, UsageSource};
@@ -166,17 +167,19 @@ impl Run {
         }
         let root = self.keeper.context.operation_id.resource(ROOT_RESOURCE);
         let leftovers = std::mem::take(&mut self.leftovers);
-        self.keeper.leftovers(None, root, "", leftovers);
+        self.keeper.fields(None, root, "", leftovers);
         if let Some(offset) = self.offset.take() {
             let id = self.next_resource();
             let payload = offset.as_str().as_bytes().to_vec();
-            self.keeper.keep(
-                OFFSET,
-                crate::cursor_sdk::private::other(),
-                None,
-                id,
-                &payload,
-                vec!["/offset".to_owned()],
+            self.keeper.payload(
+                Keep {
+                    schema: OFFSET,
+                    resource_type: crate::cursor_sdk::private::other(),
+                    subject: None,
+                    resource_id: id,
+                    paths: vec!["/offset".to_owned()],
+                },
+                payload,
             );
         }
         self.flush();

@@ -1,19 +1,10 @@
-//! What a decoder keeps for the same owner, and how an encoder of that owner puts it back.
-//!
-//! An [`Object`] is a JSON object in the making whose values keep their text, so that numbers and key order of opaque values
-//! stay as they were written.
+//! [`Object`]: a JSON object in the making whose values keep their text, so that numbers and key order of opaque values stay as
+//! they were written.
 
-use crate::context::PrivateState;
-use crate::wire::wire;
-use bytes::Bytes;
+use crate::raw::{json, members};
 use serde::ser::{Serialize, SerializeMap, Serializer};
-use throughline_format::resource::{UnmappedEntry, UnmappedPayload};
-use throughline_format::{Json, UnifiedProviderDataRef};
-
-wire! {
-    /// Any object, its members in order.
-    pub struct Members {}
-}
+use throughline_format::Json;
+use throughline_format::json::unescape_pointer_token;
 
 /// A JSON object in the making.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -37,7 +28,7 @@ impl Object {
 
     /// The members of a JSON object; `None` for another value.
     pub(crate) fn of(json: &Json) -> Option<Self> {
-        json.decode::<Members>().ok().map(|members| Self(members.extra.0))
+        json.is_object().then(|| Self(members(json)))
     }
 
     /// Whether there are no members.
@@ -100,7 +91,9 @@ impl Object {
     /// Puts a value at a JSON Pointer; missing objects on the way are made, lists are left alone.
     pub(crate) fn put(&mut self, pointer: &str, value: Json) {
         let mut tokens = pointer.splitn(3, '/').skip(1);
-        let Some(key) = tokens.next().map(unescape) else { return };
+        let Some(key) = tokens.next().map(unescape_pointer_token) else {
+            return;
+        };
         let Some(rest) = tokens.next() else {
             self.set(&key, value);
             return;
@@ -121,37 +114,9 @@ impl Object {
     }
 }
 
-/// Any value as JSON; what has no JSON form is `null`.
-pub(crate) fn json<T: Serialize + ?Sized>(value: &T) -> Json {
-    Json::from_serialize(value).unwrap_or_else(|_| Json::null())
-}
-
 /// The JSON on one line, for the data of an event: values that are kept as written may stand on several.
 pub(crate) fn one_line(value: &Json) -> String {
     value.as_str().replace(['\n', '\r'], " ")
-}
-
-/// Opens one reference token of a JSON Pointer.
-fn unescape(token: &str) -> String {
-    token.replace("~1", "/").replace("~0", "~")
-}
-
-/// The payload of the first reference with this schema that the target may see.
-pub(crate) fn payload<'a>(
-    private: &dyn PrivateState,
-    references: impl IntoIterator<Item = &'a UnifiedProviderDataRef>,
-    schema: &str,
-) -> Option<Bytes> {
-    references
-        .into_iter()
-        .filter(|reference| reference.schema == schema)
-        .find_map(|reference| private.payload(&reference.resource_id))
-}
-
-/// Members without a Unified word, to put back.
-pub(crate) fn unmapped(payload: Option<Bytes>) -> Vec<UnmappedEntry> {
-    let payload: Option<UnmappedPayload> = payload.and_then(|bytes| serde_json::from_slice(&bytes).ok());
-    payload.map(|payload| payload.entries).unwrap_or_default()
 }
 
 #[cfg(test)]
