@@ -374,6 +374,16 @@ tagged_union! {
     }
 }
 
+impl Warning {
+    /// A warning whose text may quote what somebody sent: cut to its bound, without control characters.
+    pub fn new(code: &str, message: &str) -> Self {
+        Self {
+            code: code.to_owned(),
+            message: crate::error::sanitise(message),
+        }
+    }
+}
+
 impl EventBody {
     /// Whether this is the one terminal event of its operation; `stream.completed` follows it.
     pub const fn is_terminal(&self) -> bool {

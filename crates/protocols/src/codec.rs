@@ -153,6 +153,17 @@ pub struct ErrorHeaders {
     pub should_retry: Option<bool>,
 }
 
+impl ErrorHeaders {
+    /// Adds what the headers tell to the error of a body; a body's own advice and ID stand where the headers have none.
+    pub(crate) fn apply(&self, error: &mut UnifiedError) {
+        error.retryable = self.should_retry.unwrap_or(error.retryable);
+        error.retry_after_ms = self.retry_after_ms.or(error.retry_after_ms);
+        if self.request_id.is_some() {
+            error.provider_request_id.clone_from(&self.request_id);
+        }
+    }
+}
+
 /// What the body of a request does not say on this wire, and where it is said instead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WireTraits {

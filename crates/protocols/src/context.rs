@@ -4,7 +4,15 @@ use crate::capability::Capabilities;
 use crate::synthetic::SyntheticSealer;
 use bytes::Bytes;
 use std::sync::Arc;
-use throughline_format::{Count, Sha256, Timestamp, UnifiedAttribution, UnifiedId, UnifiedItemProvenance, provenance::ItemOrigin};
+use throughline_format::conversation::UnifiedConversationInput;
+use throughline_format::event::{EventBody, ResponseStarted};
+use throughline_format::item::{ItemStatus, Role, Visibility};
+use throughline_format::provenance::{ItemOrigin, RequestOrigin};
+use throughline_format::result::UnifiedResolvedModel;
+use throughline_format::{
+    Count, SchemaVersion, Sha256, Timestamp, UnifiedAttribution, UnifiedGenerationIntent, UnifiedId, UnifiedItem, UnifiedItemBase,
+    UnifiedItemBody, UnifiedItemProvenance, UnifiedModelIntent, UnifiedProtocolProfile, UnifiedRequestV2, UnifiedSourceProvenance,
+};
 
 /// Everything that a decoder puts into records and that the wire does not say.
 #[derive(Clone, Debug)]
@@ -60,6 +68,93 @@ impl DecodeContext {
     /// ID of the item with this ordinal, counted from the context's first one.
     pub fn item_id(&self, ordinal: Count) -> UnifiedId {
         self.operation_id.item(self.first_item + ordinal)
+    }
+
+    /// An item of this payload: completed, for the model, at a position counted from the context's first sequence.
+    pub fn item(
+        &self,
+        id: UnifiedId,
+        position: Count,
+        parent_id: Option<UnifiedId>,
+        role: Role,
+        provenance: UnifiedItemProvenance,
+        body: UnifiedItemBody,
+    ) -> UnifiedItem {
+        let base = UnifiedItemBase {
+            id,
+            conversation_id: self.conversation_id.clone(),
+            branch_id: self.branch_id.clone(),
+            sequence: self.first_sequence + position,
+            parent_id,
+            created_at: self.received_at,
+            role: Some(role),
+            visibility: Visibility::Model,
+            status: ItemStatus::Completed,
+            provenance,
+            cache: None,
+            provider_data: None,
+        };
+        UnifiedItem { base, body }
+    }
+
+    /// The model that a payload names, else the one that was requested, else [`crate::UNSPECIFIED_MODEL`].
+    pub fn model(&self, named: Option<String>) -> String {
+        named
+            .or_else(|| self.requested_model.clone())
+            .unwrap_or_else(|| crate::UNSPECIFIED_MODEL.to_owned())
+    }
+
+    /// The event that an answer has begun, in a protocol and by the model that it names (open-types: ResponseStarted).
+    pub fn started(&self, profile: UnifiedProtocolProfile, model: &str, service_tier: Option<String>) -> EventBody {
+        let attribution = self.provenance(ItemOrigin::Provider, profile.clone(), Some(model)).attribution;
+        EventBody::ResponseStarted(ResponseStarted {
+            response_id: self.operation_id.clone(),
+            model: UnifiedResolvedModel {
+                requested: self.requested_model.clone(),
+                model: model.to_owned(),
+                model_provider: self.model_provider.clone(),
+                family: None,
+                version: None,
+                service_tier,
+            },
+            profile,
+            attribution: Some(attribution),
+        })
+    }
+
+    /// A request of a client in a protocol, with its conversation, the model that it names and no settings.
+    pub fn request(
+        &self,
+        profile: UnifiedProtocolProfile,
+        conversation: UnifiedConversationInput,
+        model: Option<String>,
+    ) -> UnifiedRequestV2 {
+        UnifiedRequestV2 {
+            schema_version: SchemaVersion,
+            request_id: self.request_id.clone(),
+            conversation,
+            model: UnifiedModelIntent {
+                requested: self.model(model),
+                model_provider: None,
+                fallbacks: None,
+                requirement: None,
+            },
+            generation: UnifiedGenerationIntent::default(),
+            tools: Vec::new(),
+            tool_choice: None,
+            cache: None,
+            state: None,
+            output: None,
+            metadata: None,
+            source: UnifiedSourceProvenance {
+                profile,
+                origin: RequestOrigin::Client,
+                received_at: self.received_at,
+                client_family: self.runtime.clone(),
+                transport: None,
+                import: None,
+            },
+        }
     }
 
     /// Provenance of an item of this payload.

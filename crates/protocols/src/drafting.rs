@@ -3,14 +3,12 @@
 use crate::codec::Decoded;
 use crate::keeper::Keeper;
 use throughline_format::event::{
-    ItemCompleted, ItemDelta, ItemDeltaEvent, ItemStarted, LossUpdate, PartCompleted, PartStarted, ResponseStarted, SignatureReady,
-    TextDelta, Warning,
+    ItemCompleted, ItemDelta, ItemDeltaEvent, ItemStarted, LossUpdate, PartCompleted, PartStarted, SignatureReady, TextDelta, Warning,
 };
-use throughline_format::item::{ItemStatus, Role, UnifiedItemBase, Visibility};
+use throughline_format::item::{ItemStatus, Role};
 use throughline_format::part::UnifiedTokenLogprob;
 use throughline_format::provenance::ItemOrigin;
 use throughline_format::resource::Issuer;
-use throughline_format::result::UnifiedResolvedModel;
 use throughline_format::{
     Count, EventBody, EventDraft, UnifiedContentPart, UnifiedId, UnifiedItem, UnifiedItemBody, UnifiedProviderDataRef,
 };
@@ -70,30 +68,10 @@ impl Drafting {
     /// The answer begins.
     pub fn begin(&mut self, model: Option<String>) {
         let context = self.keeper.context.clone();
-        let model = model
-            .or_else(|| context.requested_model.clone())
-            .unwrap_or_else(|| crate::UNSPECIFIED_MODEL.into());
+        let model = context.model(model);
         self.model = Some(model.clone());
-        let resolved = self.resolved(model.clone());
-        let provenance = context.provenance(ItemOrigin::Provider, self.keeper.profile.clone(), Some(&model));
-        self.out.push(EventBody::ResponseStarted(ResponseStarted {
-            response_id: context.operation_id.clone(),
-            model: resolved,
-            profile: self.keeper.profile.clone(),
-            attribution: Some(provenance.attribution),
-        }));
-    }
-
-    /// The model as the record says it.
-    pub fn resolved(&self, model: String) -> UnifiedResolvedModel {
-        UnifiedResolvedModel {
-            requested: self.keeper.context.requested_model.clone(),
-            model,
-            model_provider: self.keeper.context.model_provider.clone(),
-            family: None,
-            version: None,
-            service_tier: None,
-        }
+        let started = context.started(self.keeper.profile.clone(), &model, None);
+        self.out.push(started);
     }
 
     /// ID of the candidate's next item.
@@ -107,21 +85,11 @@ impl Drafting {
     pub fn item(&self, row: &Row, id: &UnifiedId, status: ItemStatus, body: UnifiedItemBody) -> UnifiedItem {
         let context = &self.keeper.context;
         let position = row.items.iter().rposition(|item| item == id).unwrap_or_default();
-        let base = UnifiedItemBase {
-            id: id.clone(),
-            conversation_id: context.conversation_id.clone(),
-            branch_id: context.branch_id.clone(),
-            sequence: context.first_sequence + position as Count,
-            parent_id: position.checked_sub(1).and_then(|before| row.items.get(before)).cloned(),
-            created_at: context.received_at,
-            role: Some(Role::Assistant),
-            visibility: Visibility::Model,
-            status,
-            provenance: context.provenance(ItemOrigin::Provider, self.keeper.profile.clone(), self.model.as_deref()),
-            cache: None,
-            provider_data: None,
-        };
-        UnifiedItem { base, body }
+        let parent = position.checked_sub(1).and_then(|before| row.items.get(before)).cloned();
+        let provenance = context.provenance(ItemOrigin::Provider, self.keeper.profile.clone(), self.model.as_deref());
+        let mut item = context.item(id.clone(), position as Count, parent, Role::Assistant, provenance, body);
+        item.status = status;
+        item
     }
 
     /// Adds an event of a candidate.
@@ -209,10 +177,7 @@ impl Drafting {
 
     /// A remark that changes nothing.
     pub fn warn(&mut self, code: &str, text: impl Into<String>) {
-        self.out.push(EventBody::Warning(Warning {
-            code: code.to_owned(),
-            message: throughline_format::error::sanitise(&text.into()),
-        }));
+        self.out.push(EventBody::Warning(Warning::new(code, &text.into())));
     }
 
     /// Tells the losses that were not told yet.

@@ -23,6 +23,7 @@
 
 pub mod anthropic_messages;
 pub mod bookkeeping;
+mod call_arguments;
 pub mod call_id;
 pub mod capability;
 pub mod codec;
@@ -35,6 +36,7 @@ pub mod gemini_interactions;
 pub mod google;
 mod item_writer;
 pub mod keeper;
+mod media;
 mod object;
 pub mod offline;
 mod openai;
@@ -52,6 +54,7 @@ pub mod synthetic;
 pub mod tool_name;
 pub mod tool_offer;
 pub mod vercel_uimessage;
+mod visible_text;
 pub mod wire;
 
 pub use capability::{Capabilities, CapabilityTable, Knobs, Support};

@@ -1,7 +1,6 @@
 //! The strength of intents by feature: what it is when nobody says anything, and how headers and routes change it.
 
 use crate::feature::Feature;
-use throughline_format::tool::UnifiedToolType;
 use throughline_format::{UnifiedIntent, UnifiedRequestV2, UnifiedRequirement};
 
 /// The strength of a feature when nobody says anything, and whether anybody may.
@@ -182,7 +181,7 @@ pub fn set_strength(request: &mut UnifiedRequestV2, feature: Feature, requiremen
         hit = true;
     }
     for tool in &mut request.tools {
-        if names_tool(feature, &tool.kind) {
+        if feature.covers_tool(&tool.kind) {
             tool.requirement = Some(requirement);
             hit = true;
         }
@@ -192,19 +191,4 @@ pub fn set_strength(request: &mut UnifiedRequestV2, feature: Feature, requiremen
 
 fn raise<T>(intent: &mut Option<UnifiedIntent<T>>, requirement: UnifiedRequirement) -> bool {
     intent.as_mut().map(|i| i.requirement = requirement).is_some()
-}
-
-fn names_tool(feature: Feature, kind: &UnifiedToolType) -> bool {
-    match feature {
-        Feature::ToolFunction => *kind == UnifiedToolType::Function,
-        Feature::ToolCustom => *kind == UnifiedToolType::Custom,
-        Feature::ToolHostedWebSearch => *kind == UnifiedToolType::WebSearch,
-        Feature::ToolHostedWebFetch => *kind == UnifiedToolType::WebFetch,
-        Feature::ToolHostedCodeExecution => *kind == UnifiedToolType::CodeExecution,
-        Feature::ToolHostedComputerUse => *kind == UnifiedToolType::ComputerUse,
-        Feature::ToolHostedMcp => *kind == UnifiedToolType::Mcp,
-        Feature::ToolHostedFileSearch => *kind == UnifiedToolType::FileSearch,
-        Feature::ToolHosted => !matches!(kind, UnifiedToolType::Function | UnifiedToolType::Custom),
-        _ => false,
-    }
 }

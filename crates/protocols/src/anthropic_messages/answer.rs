@@ -14,12 +14,11 @@ use crate::raw::{self};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use throughline_format::event::{
-    ItemCompleted, ItemDelta, ItemDeltaEvent, ItemStarted, LossUpdate, ResponseMetadata, ResponseStarted, UsageUpdate, Warning,
+    ItemCompleted, ItemDelta, ItemDeltaEvent, ItemStarted, LossUpdate, ResponseMetadata, UsageUpdate, Warning,
 };
-use throughline_format::item::{ItemStatus, Role, UnifiedItemBase, Visibility};
+use throughline_format::item::{ItemStatus, Role};
 use throughline_format::provenance::ItemOrigin;
 use throughline_format::resource::{Issuer, ResourceType};
-use throughline_format::result::UnifiedResolvedModel;
 use throughline_format::status::SafetyDetail;
 use throughline_format::{
     EventBody, EventDraft, Json, Timestamp, UnifiedError, UnifiedFinishReason, UnifiedId, UnifiedItem, UnifiedItemBody,
@@ -173,26 +172,9 @@ impl Answer {
             );
         }
         self.message_id = message.id;
-        let model = message
-            .model
-            .or_else(|| context.requested_model.clone())
-            .unwrap_or_else(|| crate::UNSPECIFIED_MODEL.into());
+        let model = context.model(message.model);
         self.model = Some(model.clone());
-        let resolved = UnifiedResolvedModel {
-            requested: context.requested_model.clone(),
-            model: model.clone(),
-            model_provider: context.model_provider.clone(),
-            family: None,
-            version: None,
-            service_tier: None,
-        };
-        let provenance = context.provenance(ItemOrigin::Provider, self.keeper.profile.clone(), Some(&model));
-        self.out.push(EventBody::ResponseStarted(ResponseStarted {
-            response_id: context.operation_id.clone(),
-            model: resolved,
-            profile: self.keeper.profile.clone(),
-            attribution: Some(provenance.attribution),
-        }));
+        self.out.push(context.started(self.keeper.profile.clone(), &model, None));
         self.root.extend(below("", message.extra.0));
         self.end(Ending {
             stop_reason: message.stop_reason,
@@ -262,21 +244,11 @@ impl Answer {
     pub(super) fn item(&self, id: &UnifiedId, status: ItemStatus, body: UnifiedItemBody) -> UnifiedItem {
         let context = self.context();
         let position = self.items.iter().position(|item| item == id).unwrap_or_default();
-        let base = UnifiedItemBase {
-            id: id.clone(),
-            conversation_id: context.conversation_id.clone(),
-            branch_id: context.branch_id.clone(),
-            sequence: context.first_sequence + position as u64,
-            parent_id: position.checked_sub(1).and_then(|before| self.items.get(before)).cloned(),
-            created_at: context.received_at,
-            role: Some(Role::Assistant),
-            visibility: Visibility::Model,
-            status,
-            provenance: context.provenance(ItemOrigin::Provider, self.keeper.profile.clone(), self.model.as_deref()),
-            cache: None,
-            provider_data: None,
-        };
-        UnifiedItem { base, body }
+        let parent = position.checked_sub(1).and_then(|before| self.items.get(before)).cloned();
+        let provenance = context.provenance(ItemOrigin::Provider, self.keeper.profile.clone(), self.model.as_deref());
+        let mut item = context.item(id.clone(), position as u64, parent, Role::Assistant, provenance, body);
+        item.status = status;
+        item
     }
 
     pub(super) fn tell(&mut self, draft: EventDraft) {
@@ -361,10 +333,7 @@ impl Answer {
 
     /// A remark that changes nothing.
     pub(super) fn warn(&mut self, code: &str, text: impl Into<String>) {
-        self.out.push(EventBody::Warning(Warning {
-            code: code.to_owned(),
-            message: throughline_format::error::sanitise(&text.into()),
-        }));
+        self.out.push(EventBody::Warning(Warning::new(code, &text.into())));
     }
 
     /// No further text goes to the message item.

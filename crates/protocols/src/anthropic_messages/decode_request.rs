@@ -18,16 +18,16 @@ use throughline_format::intent::{
     JsonSchemaFormat, OutputFormat, ParallelTools, PrefillIntent, ReasoningEffort, ReasoningIntent, ReasoningMode, ReasoningSummary,
     ServiceTier,
 };
-use throughline_format::item::{ItemStatus, MessageItem, Placement, Role, UnifiedItemBase, Visibility};
+use throughline_format::item::{ItemStatus, MessageItem, Placement, Role};
 use throughline_format::metadata::UnifiedSemanticMetadata;
-use throughline_format::provenance::{ItemOrigin, RequestOrigin};
+use throughline_format::provenance::ItemOrigin;
 use throughline_format::request::UnifiedStateInput;
 use throughline_format::resource::{Issuer, ResourceType};
 use throughline_format::tool::ToolChoiceKind;
 use throughline_format::{
-    ErrorCategory, Json, SchemaVersion, UnifiedContentPart, UnifiedConversationInput, UnifiedError, UnifiedGenerationIntent, UnifiedId,
-    UnifiedIntent, UnifiedItem, UnifiedItemBody, UnifiedModelIntent, UnifiedOutputIntent, UnifiedProviderDataRef, UnifiedRequestV2,
-    UnifiedSourceProvenance, UnifiedToolChoice, UnifiedToolType,
+    ErrorCategory, Json, UnifiedContentPart, UnifiedConversationInput, UnifiedError, UnifiedGenerationIntent, UnifiedId, UnifiedIntent,
+    UnifiedItem, UnifiedItemBody, UnifiedModelIntent, UnifiedOutputIntent, UnifiedProviderDataRef, UnifiedRequestV2, UnifiedToolChoice,
+    UnifiedToolType,
 };
 
 /// Reads a request body.
@@ -131,20 +131,12 @@ impl Decoder {
         let root = context.operation_id.resource(0);
         self.keeper.fields(None, root, "", fields);
         // Bedrock and Vertex have the model in the URL.
-        let model = request
-            .model
-            .or_else(|| context.requested_model.clone())
-            .unwrap_or_else(|| super::NO_MODEL.to_owned());
+        let request_of = context.request(self.keeper.profile.clone(), conversation, request.model);
         Ok(DecodedRequest {
             unified: UnifiedRequestV2 {
-                schema_version: SchemaVersion,
-                request_id: context.request_id.clone(),
-                conversation,
                 model: UnifiedModelIntent {
-                    requested: model,
-                    model_provider: None,
                     fallbacks,
-                    requirement: None,
+                    ..request_of.model
                 },
                 generation,
                 tools,
@@ -153,14 +145,7 @@ impl Decoder {
                 state: (state != UnifiedStateInput::default()).then_some(state),
                 output,
                 metadata: metadata.filter(|m| *m != UnifiedSemanticMetadata::default()),
-                source: UnifiedSourceProvenance {
-                    profile: self.keeper.profile.clone(),
-                    origin: RequestOrigin::Client,
-                    received_at: context.received_at,
-                    client_family: context.runtime.clone(),
-                    transport: None,
-                    import: None,
-                },
+                ..request_of
             },
             resources: self.keeper.resources,
             loss: self.keeper.loss.finish(),
@@ -173,22 +158,12 @@ impl Decoder {
     }
 
     fn push(&mut self, role: Role, body: UnifiedItemBody, provider_data: Option<Vec<UnifiedProviderDataRef>>) {
-        let context = self.keeper.context.clone();
-        let base = UnifiedItemBase {
-            id: self.next_id(),
-            conversation_id: context.conversation_id.clone(),
-            branch_id: context.branch_id.clone(),
-            sequence: context.first_sequence + self.items.len() as u64,
-            parent_id: self.items.last().map(|item| item.id.clone()),
-            created_at: context.received_at,
-            role: Some(role),
-            visibility: Visibility::Model,
-            status: ItemStatus::Completed,
-            provenance: context.provenance(ItemOrigin::Client, self.keeper.profile.clone(), None),
-            cache: None,
-            provider_data,
-        };
-        self.items.push(UnifiedItem { base, body });
+        let context = &self.keeper.context;
+        let provenance = context.provenance(ItemOrigin::Client, self.keeper.profile.clone(), None);
+        let parent = self.items.last().map(|item| item.id.clone());
+        let mut item = context.item(self.next_id(), self.items.len() as u64, parent, role, provenance, body);
+        item.provider_data = provider_data;
+        self.items.push(item);
     }
 
     fn mark(&mut self, item_id: UnifiedId, part_id: Option<UnifiedId>, control: Option<CacheControl>, path: &str) {

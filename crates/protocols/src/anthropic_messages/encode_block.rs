@@ -4,9 +4,11 @@ use super::kept;
 use crate::context::EncodeContext;
 use crate::feature::Feature;
 use crate::keeper;
+use crate::media;
 use crate::projection::LossCollector;
 use crate::raw::{self};
 use crate::raw::{json, object};
+use crate::visible_text::visible_text;
 use throughline_format::loss::LossSeverity;
 use throughline_format::media::{InlineEncoding, UnifiedDataSource, decode_base64, encode_base64};
 use throughline_format::part::{GroundingSourcePart, JsonPart, MediaPart, TextPart};
@@ -230,8 +232,8 @@ impl<'a> BlockEncoder<'a> {
     /// The source of an image or document; `None` when it cannot be said (reported).
     fn source(&mut self, source: &UnifiedDataSource, place: Place<'_>, feature: Feature) -> Option<Json> {
         match source {
-            UnifiedDataSource::Url(url) => match data_url(&url.url) {
-                Some((media_type, data)) => Some(base64_source(&media_type, &data)),
+            UnifiedDataSource::Url(url) => match media::data_url(&url.url) {
+                Some((media_type, data)) => Some(base64_source(media::bare_type(media_type), data)),
                 None => Some(typed("url", [("url", Some(json(&url.url)))])),
             },
             UnifiedDataSource::ProviderResource(_) => self.file_id(source, place).map(|id| typed("file", [("file_id", Some(id))])),
@@ -333,33 +335,4 @@ fn base64_source(media_type: &str, data: &str) -> Json {
         decode_base64(data).map_or_else(|| data.to_owned(), |bytes| encode_base64(&bytes))
     };
     typed("base64", [("media_type", Some(json(media_type))), ("data", Some(json(&data)))])
-}
-
-/// Media type and data of a base64 data URL.
-fn data_url(url: &str) -> Option<(String, String)> {
-    let (head, data) = url.strip_prefix("data:")?.split_once(',')?;
-    let media_type = head.strip_suffix(";base64")?.split(';').next()?;
-    Some((media_type.to_owned(), data.to_owned()))
-}
-
-/// The visible text of parts, for a target that takes text only.
-pub(super) fn visible_text(parts: &[UnifiedContentPart]) -> String {
-    let mut texts = Vec::new();
-    for part in parts {
-        match &part.body {
-            PartBody::Json(inner) => texts.push(inner.value.as_str().to_owned()),
-            PartBody::GroundingSource(found) => {
-                texts.extend(
-                    [&found.source.title, &found.source.uri, &found.excerpt]
-                        .into_iter()
-                        .flatten()
-                        .cloned(),
-                );
-                texts.extend(found.parts.iter().flatten().filter_map(|part| part.as_text()).map(str::to_owned));
-            }
-            _ => texts.extend(part.as_text().map(str::to_owned)),
-        }
-    }
-    texts.retain(|t| !t.trim().is_empty());
-    texts.join("\n")
 }

@@ -1,11 +1,13 @@
 //! Items as messages of the wire, legal whatever the history holds.
 
-use super::encode_block::{BlockEncoder, Place, is_native, text, typed, visible_text};
+use super::encode_block::{BlockEncoder, Place, is_native, text, typed};
 use super::encode_hosted::{self, Hosted};
 use super::kept;
+use crate::call_arguments;
 use crate::call_id;
 use crate::feature::Feature;
-use crate::raw::{json, object};
+use crate::raw::json;
+use crate::visible_text::visible_text;
 use std::collections::{BTreeMap, BTreeSet};
 use throughline_format::cache::{CacheTtl, UnifiedCacheIntent};
 use throughline_format::item::{CallerRef, ReasoningItem, Role, ToolCallItem};
@@ -376,37 +378,11 @@ pub(super) fn caller(caller: &CallerRef) -> Json {
 
 /// Arguments as the object that the wire demands.
 fn input_object(encoder: &mut BlockEncoder<'_>, call: &ToolCallItem, place: Place<'_>) -> Json {
-    let raw = call.raw_arguments.trim();
-    let parsed = if raw.is_empty() {
-        call.input.clone().or_else(|| Some(object(Vec::new())))
-    } else {
-        Json::from_text(raw.to_owned()).ok()
-    };
-    if call.tool_type == UnifiedToolType::Custom {
-        encoder.lost(Warning, Feature::ToolCustom, place, "free text arguments are wrapped in an object");
-        return object(vec![("input".into(), json(&call.raw_arguments))]);
+    let (arguments, wrapped) = call_arguments::object_of(call);
+    if let Some((feature, reason)) = wrapped {
+        encoder.lost(Warning, feature, place, reason);
     }
-    match parsed {
-        Some(object) if object.is_object() => object,
-        Some(value) => {
-            encoder.lost(
-                Warning,
-                Feature::ToolCallArguments,
-                place,
-                "arguments that are no object are wrapped in one",
-            );
-            object(vec![("value".into(), value)])
-        }
-        None => {
-            encoder.lost(
-                Warning,
-                Feature::ToolCallArguments,
-                place,
-                "arguments that are no JSON are wrapped in an object",
-            );
-            object(vec![("raw".into(), json(&call.raw_arguments))])
-        }
-    }
+    arguments
 }
 
 /// A result block without its call ID, and its content as blocks.

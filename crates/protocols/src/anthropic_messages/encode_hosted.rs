@@ -1,6 +1,6 @@
 //! Hosted and computer calls of the history: as they were where their owner reads them, else in words.
 
-use super::encode_block::{BlockEncoder, Place, is_native, text, typed, visible_text};
+use super::encode_block::{BlockEncoder, Place, is_native, text, typed};
 use super::encode_history::{Atom, Kind, Side, call_block, caller, result_block};
 use super::encode_turns::Exchange;
 use super::kept;
@@ -9,6 +9,7 @@ use crate::feature::Feature;
 use crate::keeper;
 use crate::raw::json;
 use crate::raw::{self};
+use crate::visible_text::visible_text;
 use std::collections::{BTreeMap, BTreeSet};
 use throughline_format::item::{CodeExecutionItem, ComputerActionItem, ComputerActionResultItem, ToolCallItem};
 use throughline_format::loss::LossSeverity::Warning;

@@ -106,7 +106,7 @@ pub(super) fn encode(request: &UnifiedRequestV2, context: &EncodeContext) -> Enc
     }
     encode_turns::limit_marks(&mut encoder, slots, automatic);
 
-    if model == super::NO_MODEL {
+    if model == crate::UNSPECIFIED_MODEL {
         encoder.remark(
             "/model/requested",
             "the request names no model; the target gets its model from the route",
@@ -114,7 +114,7 @@ pub(super) fn encode(request: &UnifiedRequestV2, context: &EncodeContext) -> Enc
     }
     cache_mode(&mut encoder, request, automatic);
     let mut body = Vec::new();
-    if model != super::NO_MODEL || !root.iter().any(|entry| entry.pointer == "/anthropic_version") {
+    if model != crate::UNSPECIFIED_MODEL || !root.iter().any(|entry| entry.pointer == "/anthropic_version") {
         body.push(("model".to_owned(), json(&model)));
     }
     body.append(&mut members);

@@ -51,7 +51,7 @@ pub(super) fn tools(encoder: &mut BlockEncoder<'_>, request: &UnifiedRequestV2) 
             ToolOffer::OwnFormOrFunction | ToolOffer::Function => {
                 if tool.kind != UnifiedToolType::Function {
                     encoder.loss.info(
-                        feature_of(&tool.kind),
+                        Feature::of_tool(&tool.kind),
                         format!("{path}/kind"),
                         "who executes it is on this side; the target gets a function",
                     );
@@ -59,7 +59,7 @@ pub(super) fn tools(encoder: &mut BlockEncoder<'_>, request: &UnifiedRequestV2) 
                 Some(function(encoder, tool, &path))
             }
             ToolOffer::Withheld(why) => {
-                lost(encoder, tool, feature_of(&tool.kind), &path, why);
+                lost(encoder, tool, Feature::of_tool(&tool.kind), &path, why);
                 None
             }
         };
@@ -256,33 +256,6 @@ const fn default_version(kind: &UnifiedToolType) -> Option<&'static str> {
     }
 }
 
-const fn feature_of(kind: &UnifiedToolType) -> Feature {
-    match kind {
-        UnifiedToolType::WebSearch => Feature::ToolHostedWebSearch,
-        UnifiedToolType::WebFetch => Feature::ToolHostedWebFetch,
-        UnifiedToolType::CodeExecution => Feature::ToolHostedCodeExecution,
-        UnifiedToolType::ComputerUse => Feature::ToolHostedComputerUse,
-        UnifiedToolType::Mcp => Feature::ToolHostedMcp,
-        UnifiedToolType::FileSearch => Feature::ToolHostedFileSearch,
-        UnifiedToolType::Function => Feature::ToolFunction,
-        UnifiedToolType::Custom => Feature::ToolCustom,
-        UnifiedToolType::Retrieval
-        | UnifiedToolType::UrlContext
-        | UnifiedToolType::Maps
-        | UnifiedToolType::Container
-        | UnifiedToolType::Skill
-        | UnifiedToolType::Memory
-        | UnifiedToolType::ImageGeneration
-        | UnifiedToolType::Shell
-        | UnifiedToolType::ApplyPatch
-        | UnifiedToolType::TextEditor
-        | UnifiedToolType::ToolSearch
-        | UnifiedToolType::ProgrammaticCalling
-        | UnifiedToolType::Advisor
-        | UnifiedToolType::Other(_) => Feature::ToolHosted,
-    }
-}
-
 /// Whether the wire has the tool as its own: a dated type that it came with, or one that a tool without a date is offered as.
 fn has_form(tool: &UnifiedToolDefinition) -> bool {
     let is_known = VENDOR_TOOLS.iter().any(|(_, kind, ..)| *kind == tool.kind);
@@ -290,7 +263,7 @@ fn has_form(tool: &UnifiedToolDefinition) -> bool {
 }
 
 fn vendor(encoder: &mut BlockEncoder<'_>, tool: &UnifiedToolDefinition, kind: &UnifiedToolType, path: &str) -> Option<Json> {
-    let feature = feature_of(kind);
+    let feature = Feature::of_tool(kind);
     let config = tool.config.clone().unwrap_or_default();
     let stem = match kind {
         UnifiedToolType::Mcp => return mcp_toolset(encoder, tool, &config, path),

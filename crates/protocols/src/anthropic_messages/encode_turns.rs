@@ -3,6 +3,7 @@
 use super::encode_block::{BlockEncoder, Place, text, typed};
 use super::encode_history::{Atom, Kind, Mark, Side, free_id};
 use super::encode_hosted;
+use crate::call_arguments::NO_RESULT;
 use crate::feature::Feature;
 use crate::raw::{self};
 use crate::raw::{json, object};
@@ -29,8 +30,6 @@ pub(super) struct Exchange {
     pub(super) user: Vec<Atom>,
 }
 
-/// What the result of a call that was never answered says.
-const NO_RESULT: &str = "The call was interrupted; there is no result.";
 /// What stands where the wire demands a user message and the history has none.
 const PLACEHOLDER: &str = "Continue.";
 

@@ -96,11 +96,7 @@ pub(super) fn decode(status: u16, headers: &ErrorHeaders, body: &[u8]) -> Unifie
         error.http_status = Some(u64::from(status));
         error
     };
-    error.retryable = headers.should_retry.unwrap_or(error.retryable);
-    error.retry_after_ms = headers.retry_after_ms;
-    if headers.request_id.is_some() {
-        error.provider_request_id.clone_from(&headers.request_id);
-    }
+    headers.apply(&mut error);
     error
 }
 

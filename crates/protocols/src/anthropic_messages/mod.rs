@@ -72,9 +72,6 @@ const KEPT_ODD: &[&str] = &[
     "stream.unreadable-event",
 ];
 
-/// Model of a body without one, when the context does not know it either.
-const NO_MODEL: &str = crate::UNSPECIFIED_MODEL;
-
 /// The profile that this codec reads and writes.
 fn profile() -> UnifiedProtocolProfile {
     UnifiedProtocolProfile {

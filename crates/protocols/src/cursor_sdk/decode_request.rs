@@ -9,15 +9,14 @@ use crate::codec::DecodedRequest;
 use crate::context::DecodeContext;
 use crate::keeper::{Keep, Keeper};
 use throughline_format::conversation::{Completeness, MissingReason, UnifiedConversationInput, UnifiedMissingRange};
-use throughline_format::item::{ItemStatus, MessageItem, Role, Visibility};
+use throughline_format::item::{MessageItem, Role};
 use throughline_format::media::{InlineEncoding, InlineSource, UnifiedDataSource, UnifiedMediaMetadata, UrlSource};
 use throughline_format::metadata::UnifiedSemanticMetadata;
 use throughline_format::part::MediaPart;
-use throughline_format::provenance::{ItemOrigin, RequestOrigin};
+use throughline_format::provenance::ItemOrigin;
 use throughline_format::resource::{Issuer, ResourceType};
 use throughline_format::{
-    Count, ErrorCategory, Json, PartBody, SchemaVersion, UnifiedContentPart, UnifiedError, UnifiedGenerationIntent, UnifiedId, UnifiedItem,
-    UnifiedItemBase, UnifiedItemBody, UnifiedModelIntent, UnifiedRequestV2, UnifiedSourceProvenance,
+    Count, ErrorCategory, Json, PartBody, UnifiedContentPart, UnifiedError, UnifiedId, UnifiedItem, UnifiedItemBody, UnifiedRequestV2,
 };
 
 /// How a body spells its prompt.
@@ -41,9 +40,7 @@ pub(super) fn decode(body: &[u8], context: &DecodeContext) -> Result<DecodedRequ
     let item = item(&mut keeper, prompt, base);
     let root = &context.operation_id;
     let mut rest: Vec<(String, Json)> = body.extra.into_unmapped().collect();
-    let requested = model(body.model.as_ref(), &mut rest, &mut forms)
-        .or_else(|| context.requested_model.clone())
-        .unwrap_or_else(|| crate::UNSPECIFIED_MODEL.into());
+    let model = model(body.model.as_ref(), &mut rest, &mut forms);
     let labels = body
         .metadata
         .as_ref()
@@ -95,30 +92,8 @@ pub(super) fn decode(body: &[u8], context: &DecodeContext) -> Result<DecodedRequ
         payload,
     );
     let unified = UnifiedRequestV2 {
-        schema_version: SchemaVersion,
-        request_id: context.request_id.clone(),
-        conversation,
-        model: UnifiedModelIntent {
-            requested,
-            model_provider: None,
-            fallbacks: None,
-            requirement: None,
-        },
-        generation: UnifiedGenerationIntent::default(),
-        tools: Vec::new(),
-        tool_choice: None,
-        cache: None,
-        state: None,
-        output: None,
         metadata,
-        source: UnifiedSourceProvenance {
-            profile: profile(),
-            origin: RequestOrigin::Client,
-            received_at: context.received_at,
-            client_family: context.runtime.clone(),
-            transport: None,
-            import: None,
-        },
+        ..context.request(profile(), conversation, model)
     };
     Ok(DecodedRequest {
         unified,
@@ -235,22 +210,11 @@ fn item(keeper: &mut Keeper, prompt: wire::Prompt, base: &str) -> UnifiedItem {
         );
     }
     let reference = keeper.fields(Some(&id), id.resource(1), base, rest);
-    let base = UnifiedItemBase {
-        id: id.clone(),
-        conversation_id: context.conversation_id.clone(),
-        branch_id: context.branch_id.clone(),
-        sequence: context.first_sequence,
-        parent_id: None,
-        created_at: context.received_at,
-        role: Some(Role::User),
-        visibility: Visibility::Model,
-        status: ItemStatus::Completed,
-        provenance: context.provenance(ItemOrigin::Client, profile(), None),
-        cache: None,
-        provider_data: reference.map(|reference| vec![reference]),
-    };
+    let provenance = context.provenance(ItemOrigin::Client, profile(), None);
     let body = UnifiedItemBody::Message(MessageItem { parts, placement: None });
-    UnifiedItem { base, body }
+    let mut item = context.item(id.clone(), 0, None, Role::User, provenance, body);
+    item.provider_data = reference.map(|reference| vec![reference]);
+    item
 }
 
 /// The handle of the agent that a request goes on with, when the target may have it.

@@ -113,35 +113,14 @@ impl Encoder<'_> {
     /// What stands beside the history.
     fn settings(&mut self) {
         for (index, tool) in self.request.tools.iter().enumerate() {
-            let (feature, why) = match &tool.kind {
-                UnifiedToolType::Function => (
-                    Feature::ToolFunction,
-                    "tools of the client need an MCP server or the host of the SDK",
-                ),
-                UnifiedToolType::Custom => (Feature::ToolCustom, "tools of the client need an MCP server or the host of the SDK"),
-                UnifiedToolType::Mcp => (Feature::ToolHostedMcp, "MCP servers are set where the agent is made"),
-                UnifiedToolType::WebSearch
-                | UnifiedToolType::WebFetch
-                | UnifiedToolType::FileSearch
-                | UnifiedToolType::Retrieval
-                | UnifiedToolType::UrlContext
-                | UnifiedToolType::Maps
-                | UnifiedToolType::CodeExecution
-                | UnifiedToolType::ComputerUse
-                | UnifiedToolType::Container
-                | UnifiedToolType::Skill
-                | UnifiedToolType::Memory
-                | UnifiedToolType::ImageGeneration
-                | UnifiedToolType::Shell
-                | UnifiedToolType::ApplyPatch
-                | UnifiedToolType::TextEditor
-                | UnifiedToolType::ToolSearch
-                | UnifiedToolType::ProgrammaticCalling
-                | UnifiedToolType::Advisor
-                | UnifiedToolType::Other(_) => (Feature::ToolHosted, "the runtime has tools of its own"),
+            let why = match &tool.kind {
+                UnifiedToolType::Function | UnifiedToolType::Custom => "tools of the client need an MCP server or the host of the SDK",
+                UnifiedToolType::Mcp => "MCP servers are set where the agent is made",
+                _ => "the runtime has tools of its own",
             };
             let strength = tool.requirement.unwrap_or(UnifiedRequirement::Preferred);
-            self.loss.intent(strength, feature, format!("/tools/{index}"), why);
+            self.loss
+                .intent(strength, Feature::of_tool(&tool.kind), format!("/tools/{index}"), why);
         }
         for (path, feature, there) in [
             (

@@ -9,11 +9,7 @@ pub(super) fn decode(status: u16, headers: &ErrorHeaders, body: &[u8]) -> Unifie
     let value: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
     let text = |pointer: &str| value.pointer(pointer).and_then(serde_json::Value::as_str);
     let mut error = of_code(text("/error/code").unwrap_or_default(), text("/error/message"), Some(status));
-    error.provider_request_id.clone_from(&headers.request_id);
-    error.retry_after_ms = headers.retry_after_ms;
-    if let Some(retry) = headers.should_retry {
-        error.retryable = retry;
-    }
+    headers.apply(&mut error);
     error
 }
 

@@ -18,17 +18,16 @@ use crate::wire::Extra;
 use std::collections::{BTreeMap, BTreeSet};
 use throughline_format::event::{
     CheckpointReady, EventBody, ItemCompleted, ItemDelta, ItemDeltaEvent, ItemStarted, PartCompleted, PartStarted, ResponseMetadata,
-    ResponseStarted, TextDelta, Warning,
+    TextDelta, Warning,
 };
-use throughline_format::item::{ItemStatus, MessageItem, ReasoningItem, Role, ToolCallItem, ToolResultItem, Visibility};
+use throughline_format::item::{ItemStatus, MessageItem, ReasoningItem, Role, ToolCallItem, ToolResultItem};
 use throughline_format::part::{JsonPart, ReasoningForm, ReasoningPart, ReasoningState};
 use throughline_format::provenance::ItemOrigin;
 use throughline_format::resource::{Issuer, ResourceType};
-use throughline_format::result::UnifiedResolvedModel;
 use throughline_format::tool::Execution;
 use throughline_format::{
-    Count, EventDraft, Json, PartBody, UnifiedContentPart, UnifiedId, UnifiedItem, UnifiedItemBase, UnifiedItemBody,
-    UnifiedProviderDataRef, UnifiedToolLifecycle, UnifiedUsage,
+    Count, EventDraft, Json, PartBody, UnifiedContentPart, UnifiedId, UnifiedItem, UnifiedItemBody, UnifiedProviderDataRef,
+    UnifiedToolLifecycle, UnifiedUsage,
 };
 
 /// First resource of an answer as a whole; those of the request of the same operation come before.
@@ -125,10 +124,7 @@ impl Run {
     /// Says something that changes nothing.
     pub(super) fn warn(&mut self, code: &str, message: &str) {
         self.begin();
-        self.out.push(EventBody::Warning(Warning {
-            code: code.to_owned(),
-            message: message.to_owned(),
-        }));
+        self.out.push(EventBody::Warning(Warning::new(code, message)));
     }
 
     /// A member that only describes the source's frame: told once, whatever it says.
@@ -253,48 +249,19 @@ impl Run {
             return;
         }
         let context = &self.keeper.context;
-        let requested = context.requested_model.clone();
-        let model = self
-            .model
-            .clone()
-            .or_else(|| requested.clone())
-            .unwrap_or_else(|| crate::UNSPECIFIED_MODEL.into());
-        let attribution = context.provenance(ItemOrigin::Provider, profile(), Some(&model)).attribution;
-        self.out.push(EventBody::ResponseStarted(ResponseStarted {
-            response_id: context.operation_id.clone(),
-            model: UnifiedResolvedModel {
-                requested,
-                model,
-                model_provider: context.model_provider.clone(),
-                family: None,
-                version: None,
-                service_tier: None,
-            },
-            profile: profile(),
-            attribution: Some(attribution),
-        }));
+        let model = context.model(self.model.clone());
+        self.out.push(context.started(profile(), &model, None));
     }
 
     fn item(&mut self, role: Role, body: UnifiedItemBody, status: ItemStatus) -> UnifiedItem {
         self.begin();
         let context = &self.keeper.context;
         let number = self.items.len() as Count;
-        let base = UnifiedItemBase {
-            id: context.item_id(number),
-            conversation_id: context.conversation_id.clone(),
-            branch_id: context.branch_id.clone(),
-            sequence: context.first_sequence + number,
-            parent_id: self.items.last().cloned(),
-            created_at: context.received_at,
-            role: Some(role),
-            visibility: Visibility::Model,
-            status,
-            provenance: context.provenance(ItemOrigin::Provider, profile(), self.model.as_deref()),
-            cache: None,
-            provider_data: None,
-        };
-        self.items.push(base.id.clone());
-        UnifiedItem { base, body }
+        let provenance = context.provenance(ItemOrigin::Provider, profile(), self.model.as_deref());
+        let mut item = context.item(context.item_id(number), number, self.items.last().cloned(), role, provenance, body);
+        item.status = status;
+        self.items.push(item.id.clone());
+        item
     }
 
     /// A piece of text or thinking; a piece of the other kind closes what is open.

@@ -11,14 +11,14 @@ use crate::context::DecodeContext;
 use crate::feature::Feature;
 use crate::keeper::{Keep, Keeper};
 use crate::raw::{self, json, object};
-use throughline_format::item::{ItemStatus, MessageItem, Placement, ReasoningItem, Role, UnifiedItemBase, Visibility};
+use throughline_format::item::{MessageItem, Placement, ReasoningItem, Role};
 use throughline_format::metadata::UnifiedSemanticMetadata;
-use throughline_format::provenance::{ItemOrigin, RequestOrigin};
+use throughline_format::provenance::ItemOrigin;
 use throughline_format::request::UnifiedStateInput;
 use throughline_format::resource::{Issuer, ResourceType, UnmappedEntry, UnmappedPayload};
 use throughline_format::{
-    ErrorCategory, Json, SchemaVersion, UnifiedContentPart, UnifiedConversationInput, UnifiedError, UnifiedId, UnifiedIntent, UnifiedItem,
-    UnifiedItemBody, UnifiedModelIntent, UnifiedProviderDataRef, UnifiedRequestV2, UnifiedRequirement, UnifiedSourceProvenance,
+    ErrorCategory, Json, UnifiedContentPart, UnifiedConversationInput, UnifiedError, UnifiedId, UnifiedIntent, UnifiedItem,
+    UnifiedItemBody, UnifiedProviderDataRef, UnifiedRequestV2, UnifiedRequirement,
 };
 
 /// Reads a request body.
@@ -188,36 +188,16 @@ impl Decoder {
         self.keep_form();
         let mut conversation = UnifiedConversationInput::complete(self.items);
         conversation.continuations = continuation.map(|token| vec![token]);
-        let requested = model
-            .map(|name| name.strip_prefix("models/").unwrap_or(&name).to_owned())
-            .or_else(|| context.requested_model.clone())
-            .unwrap_or_else(|| crate::UNSPECIFIED_MODEL.to_owned());
+        let model = model.map(|name| name.strip_prefix("models/").unwrap_or(&name).to_owned());
         Ok(DecodedRequest {
             unified: UnifiedRequestV2 {
-                schema_version: SchemaVersion,
-                request_id: context.request_id.clone(),
-                conversation,
-                model: UnifiedModelIntent {
-                    requested,
-                    model_provider: None,
-                    fallbacks: None,
-                    requirement: None,
-                },
                 generation: settings.generation,
                 tools,
                 tool_choice,
-                cache: None,
                 state: (state != UnifiedStateInput::default()).then_some(state),
                 output: settings.output,
                 metadata,
-                source: UnifiedSourceProvenance {
-                    profile: self.keeper.profile.clone(),
-                    origin: RequestOrigin::Client,
-                    received_at: context.received_at,
-                    client_family: context.runtime.clone(),
-                    transport: None,
-                    import: None,
-                },
+                ..context.request(self.keeper.profile.clone(), conversation, model)
             },
             resources: self.keeper.resources,
             loss: self.keeper.loss.finish(),
@@ -250,22 +230,12 @@ impl Decoder {
     }
 
     fn push(&mut self, role: Role, body: UnifiedItemBody, provider_data: Option<Vec<UnifiedProviderDataRef>>) {
-        let context = self.keeper.context.clone();
-        let base = UnifiedItemBase {
-            id: self.next_id(),
-            conversation_id: context.conversation_id.clone(),
-            branch_id: context.branch_id.clone(),
-            sequence: context.first_sequence + self.items.len() as u64,
-            parent_id: self.items.last().map(|item| item.id.clone()),
-            created_at: context.received_at,
-            role: Some(role),
-            visibility: Visibility::Model,
-            status: ItemStatus::Completed,
-            provenance: context.provenance(ItemOrigin::Client, self.keeper.profile.clone(), None),
-            cache: None,
-            provider_data,
-        };
-        self.items.push(UnifiedItem { base, body });
+        let context = &self.keeper.context;
+        let provenance = context.provenance(ItemOrigin::Client, self.keeper.profile.clone(), None);
+        let parent = self.items.last().map(|item| item.id.clone());
+        let mut item = context.item(self.next_id(), self.items.len() as u64, parent, role, provenance, body);
+        item.provider_data = provider_data;
+        self.items.push(item);
     }
 
     fn system(&mut self, system: Option<Content>, fields: &mut Vec<(String, Json)>) {

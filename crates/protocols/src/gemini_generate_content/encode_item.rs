@@ -1,16 +1,18 @@
 //! Items of the record as parts of the wire; requests and responses share it.
 
-use super::encode_part::{PartEncoder, Place, part_of, text, visible_text};
+use super::encode_part::{PartEncoder, Place, part_of, text};
 use super::kept::{is_made, signature_of_item};
 use super::models::Generation;
 use super::tool_names::wire_name;
+use crate::call_arguments;
 use crate::feature::Feature;
 use crate::raw::{self, json, object, put};
+use crate::visible_text::visible_text;
 use throughline_format::item::{
     CodeExecutionItem, CodeExecutionResultItem, ExecutionOutcome, Role, ServerToolResultItem, ToolCallItem, ToolResultItem,
 };
 use throughline_format::loss::LossSeverity::{Info, Warning};
-use throughline_format::{Json, PartBody, UnifiedContentPart, UnifiedItem, UnifiedItemBody, UnifiedToolType};
+use throughline_format::{Json, PartBody, UnifiedContentPart, UnifiedItem, UnifiedItemBody};
 
 /// What an item became.
 #[derive(Clone, Debug)]
@@ -202,29 +204,11 @@ impl PartEncoder<'_> {
 
     /// Arguments as the object that the wire demands.
     fn arguments(&mut self, call: &ToolCallItem, place: Place<'_>) -> Json {
-        if call.tool_type == UnifiedToolType::Custom {
-            self.lost(Warning, Feature::ToolCustom, place, "free text arguments are wrapped in an object");
-            return object(vec![("input".into(), json(&call.raw_arguments))]);
+        let (arguments, wrapped) = call_arguments::object_of(call);
+        if let Some((feature, reason)) = wrapped {
+            self.lost(Warning, feature, place, reason);
         }
-        let said = call.raw_arguments.trim();
-        let parsed = if said.is_empty() {
-            call.input.clone().or_else(|| Some(object(Vec::new())))
-        } else {
-            Json::from_text(said.to_owned()).ok()
-        };
-        match parsed {
-            Some(value) if value.is_object() => value,
-            Some(value) => {
-                let reason = "arguments that are no object are wrapped in one";
-                self.lost(Warning, Feature::ToolCallArguments, place, reason);
-                object(vec![("value".into(), value)])
-            }
-            None => {
-                let reason = "arguments that are no JSON are wrapped in an object";
-                self.lost(Warning, Feature::ToolCallArguments, place, reason);
-                object(vec![("raw".into(), json(&call.raw_arguments))])
-            }
-        }
+        arguments
     }
 
     /// A result, and its media where the model takes them beside it only.

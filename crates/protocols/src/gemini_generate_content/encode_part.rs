@@ -9,9 +9,10 @@ use crate::google::media;
 use crate::keeper::{text_of, unmapped_of};
 use crate::projection::LossCollector;
 use crate::raw::{self, json, number, object, put, put_all};
+use crate::visible_text::visible_text;
 use throughline_format::loss::LossSeverity::{self, Info, Warning};
 use throughline_format::media::{InlineEncoding, MediaResolution, UnifiedDataSource, encode_base64};
-use throughline_format::part::{GroundingSourcePart, MediaPart, ReasoningPart, ReasoningState};
+use throughline_format::part::{MediaPart, ReasoningPart, ReasoningState};
 use throughline_format::resource::UnmappedEntry;
 use throughline_format::{Json, PartBody, UnifiedContentPart, UnifiedId, UnifiedItem, UnifiedProtocolProfile, UnifiedProviderDataRef};
 
@@ -145,9 +146,9 @@ impl<'a> PartEncoder<'a> {
                 Some(text(inner.value.as_str()))
             }
             PartBody::Citation(_) => self.refuse(Feature::Citation, place),
-            PartBody::GroundingSource(source) => {
+            PartBody::GroundingSource(_) => {
                 self.lost(Warning, Feature::GroundingSource, place, "sent as text");
-                let said = source_text(source);
+                let said = visible_text(std::slice::from_ref(part));
                 (!said.is_empty()).then(|| text(&said))
             }
             PartBody::ArtifactReference(_) => self.refuse(Feature::PartArtifact, place),
@@ -194,8 +195,8 @@ impl<'a> PartEncoder<'a> {
                 self.inline(&inline.media_type, data, native, feature, place)?
             }
             UnifiedDataSource::Url(url) => {
-                if let Some((media_type, data)) = media::data_url(&url.url) {
-                    self.inline(&media_type, data, native, feature, place)?
+                if let Some((media_type, data)) = crate::media::data_url(&url.url) {
+                    self.inline(crate::media::bare_type(media_type), data.to_owned(), native, feature, place)?
                 } else {
                     let told = about.media_type.clone();
                     let media_type = told.or_else(|| media::guessed_type(&url.url).filter(|_| !native).map(str::to_owned));
@@ -370,28 +371,4 @@ fn is_readable(media_type: &str) -> bool {
             bare,
             "application/pdf" | "application/json" | "application/xml" | "application/rtf" | "application/x-javascript"
         )
-}
-
-/// A source in words.
-fn source_text(found: &GroundingSourcePart) -> String {
-    let lines: Vec<_> = [&found.source.title, &found.source.uri, &found.excerpt]
-        .into_iter()
-        .flatten()
-        .map(String::as_str)
-        .collect();
-    lines.join("\n")
-}
-
-/// The visible text of parts, for places that take text only.
-pub(super) fn visible_text(parts: &[UnifiedContentPart]) -> String {
-    let mut texts = Vec::new();
-    for part in parts {
-        match &part.body {
-            PartBody::Json(inner) => texts.push(inner.value.as_str().to_owned()),
-            PartBody::GroundingSource(found) => texts.push(source_text(found)),
-            _ => texts.extend(part.as_text().map(str::to_owned)),
-        }
-    }
-    texts.retain(|t| !t.trim().is_empty());
-    texts.join("\n")
 }

@@ -128,15 +128,7 @@ fn mixes_not(encoder: &PartEncoder<'_>) -> bool {
 }
 
 fn lost(encoder: &mut PartEncoder<'_>, tool: &UnifiedToolDefinition, path: &str, reason: &str) {
-    let feature = match tool.kind {
-        UnifiedToolType::WebSearch => Feature::ToolHostedWebSearch,
-        UnifiedToolType::WebFetch => Feature::ToolHostedWebFetch,
-        UnifiedToolType::CodeExecution => Feature::ToolHostedCodeExecution,
-        UnifiedToolType::ComputerUse => Feature::ToolHostedComputerUse,
-        UnifiedToolType::Mcp => Feature::ToolHostedMcp,
-        UnifiedToolType::FileSearch => Feature::ToolHostedFileSearch,
-        _ => Feature::ToolHosted,
-    };
+    let feature = Feature::of_tool(&tool.kind);
     let requirement = tool.requirement.unwrap_or(UnifiedRequirement::Preferred);
     encoder.loss.add(LossSeverity::of_requirement(requirement), feature, path, reason);
 }

@@ -5,6 +5,7 @@ use super::encode_item::{Piece, with_id};
 use super::encode_part::{Border, PartEncoder, Place, part_of, text};
 use super::kept::SENTINEL;
 use super::models::Generation;
+use crate::call_arguments::NO_RESULT;
 use crate::call_id;
 use crate::feature::Feature;
 use crate::raw::{self, json, object, put};
@@ -62,8 +63,6 @@ struct Exchange {
     user: Vec<Atom>,
 }
 
-/// What the result of a call that was never answered says.
-const NO_RESULT: &str = "The call was interrupted; there is no result.";
 /// What stands where the wire demands a user's turn and the history has none.
 const PLACEHOLDER: &str = "Continue.";
 

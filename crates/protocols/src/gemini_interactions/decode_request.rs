@@ -13,16 +13,16 @@ use throughline_format::conversation::{Completeness, MissingReason, UnifiedMissi
 use throughline_format::intent::{
     JsonSchemaFormat, Nothing, OutputFormat, ReasoningEffort, ReasoningSummary, SafetySetting, Seed, ServiceTier,
 };
-use throughline_format::item::{ItemStatus, MessageItem, Placement, Role, UnifiedItemBase, Visibility};
+use throughline_format::item::{MessageItem, Placement, Role};
 use throughline_format::metadata::UnifiedSemanticMetadata;
-use throughline_format::provenance::{ItemOrigin, RequestOrigin};
+use throughline_format::provenance::ItemOrigin;
 use throughline_format::request::{BackgroundIntent, UnifiedStateInput};
 use throughline_format::resource::{Issuer, ResourceType};
 use throughline_format::tool::{AllowedMode, Execution, Portability, ToolChoiceKind, UnifiedHostedToolConfig, UnifiedToolSelector};
 use throughline_format::{
-    Json, SchemaVersion, UnifiedContentPart, UnifiedConversationInput, UnifiedError, UnifiedGenerationIntent, UnifiedIntent, UnifiedItem,
-    UnifiedItemBody, UnifiedModelIntent, UnifiedOutputIntent, UnifiedProviderDataRef, UnifiedProviderResourceRef, UnifiedRequestV2,
-    UnifiedRequirement, UnifiedSourceProvenance, UnifiedToolChoice, UnifiedToolDefinition, UnifiedToolType,
+    Json, UnifiedContentPart, UnifiedConversationInput, UnifiedError, UnifiedGenerationIntent, UnifiedIntent, UnifiedItem, UnifiedItemBody,
+    UnifiedOutputIntent, UnifiedProviderDataRef, UnifiedProviderResourceRef, UnifiedRequestV2, UnifiedRequirement, UnifiedToolChoice,
+    UnifiedToolDefinition, UnifiedToolType,
 };
 
 /// Reads a request body.
@@ -131,40 +131,19 @@ impl Decoder {
         }
         let continuations: Vec<_> = previous.into_iter().chain(token).collect();
         conversation.continuations = (!continuations.is_empty()).then_some(continuations);
-        let requested = create
-            .model
-            .or(create.agent)
-            .or_else(|| context.requested_model.clone())
-            .unwrap_or_else(|| crate::UNSPECIFIED_MODEL.to_owned());
+        let model = create.model.or(create.agent);
         DecodedRequest {
             unified: UnifiedRequestV2 {
-                schema_version: SchemaVersion,
-                request_id: context.request_id.clone(),
-                conversation,
-                model: UnifiedModelIntent {
-                    requested,
-                    model_provider: None,
-                    fallbacks: None,
-                    requirement: None,
-                },
                 generation,
                 tools,
                 tool_choice,
-                cache: None,
                 state: (state != UnifiedStateInput::default()).then_some(state),
                 output,
                 metadata: create.labels.map(|labels| UnifiedSemanticMetadata {
                     labels: Some(labels.into_iter().collect()),
                     end_user_ref: None,
                 }),
-                source: UnifiedSourceProvenance {
-                    profile: self.keeper.profile.clone(),
-                    origin: RequestOrigin::Client,
-                    received_at: context.received_at,
-                    client_family: context.runtime.clone(),
-                    transport: None,
-                    import: None,
-                },
+                ..context.request(self.keeper.profile.clone(), conversation, model)
             },
             resources: self.keeper.resources,
             loss: self.keeper.loss.finish(),
@@ -195,22 +174,12 @@ impl Decoder {
     }
 
     fn push(&mut self, role: Role, body: UnifiedItemBody, provider_data: Option<Vec<UnifiedProviderDataRef>>) {
-        let context = self.keeper.context.clone();
-        let base = UnifiedItemBase {
-            id: self.next_id(),
-            conversation_id: context.conversation_id.clone(),
-            branch_id: context.branch_id.clone(),
-            sequence: context.first_sequence + self.items.len() as u64,
-            parent_id: self.items.last().map(|item| item.id.clone()),
-            created_at: context.received_at,
-            role: Some(role),
-            visibility: Visibility::Model,
-            status: ItemStatus::Completed,
-            provenance: context.provenance(ItemOrigin::Client, self.keeper.profile.clone(), None),
-            cache: None,
-            provider_data,
-        };
-        self.items.push(UnifiedItem { base, body });
+        let context = &self.keeper.context;
+        let provenance = context.provenance(ItemOrigin::Client, self.keeper.profile.clone(), None);
+        let parent = self.items.last().map(|item| item.id.clone());
+        let mut item = context.item(self.next_id(), self.items.len() as u64, parent, role, provenance, body);
+        item.provider_data = provider_data;
+        self.items.push(item);
     }
 
     /// The input in any of its four forms.

@@ -2,6 +2,7 @@
 
 use super::encode_step::{Place, StepEncoder, typed, user_text, wire_name};
 use super::kept;
+use crate::call_arguments::NO_RESULT;
 use crate::codec::Encoded;
 use crate::context::EncodeContext;
 use crate::feature::Feature;
@@ -21,8 +22,6 @@ use throughline_format::{
     Json, UnifiedItem, UnifiedItemBody, UnifiedRequestV2, UnifiedRequirement, UnifiedToolDefinition, UnifiedToolType,
 };
 
-/// What the result of a call that was never answered says.
-const NO_RESULT: &str = "The call was interrupted; there is no result.";
 /// What stands where the wire demands input and the history has none.
 const PLACEHOLDER: &str = "Continue.";
 
@@ -295,7 +294,7 @@ fn tools(encoder: &mut StepEncoder<'_>, request: &UnifiedRequestV2, native: bool
         let is_function = match as_function(tool, native, tool.kind == UnifiedToolType::ComputerUse) {
             Ok(is_function) => is_function,
             Err(why) => {
-                lost_tool(encoder, tool, Feature::ToolHosted, &path, why);
+                lost_tool(encoder, tool, Feature::of_tool(&tool.kind), &path, why);
                 continue;
             }
         };
@@ -406,7 +405,7 @@ fn hosted(encoder: &mut StepEncoder<'_>, tool: &UnifiedToolDefinition, path: &st
         lost_tool(
             encoder,
             tool,
-            Feature::ToolHosted,
+            Feature::of_tool(&tool.kind),
             path,
             "the tool needs a resource or options of its owner",
         );
@@ -442,12 +441,12 @@ fn hosted(encoder: &mut StepEncoder<'_>, tool: &UnifiedToolDefinition, path: &st
             ],
         ),
         _ => {
-            lost_tool(encoder, tool, Feature::ToolHosted, path, "the target has no such tool");
+            lost_tool(encoder, tool, Feature::of_tool(&tool.kind), path, "the target has no such tool");
             return None;
         }
     };
     encoder.loss.warning(
-        Feature::ToolHosted,
+        Feature::of_tool(&tool.kind),
         path,
         "offered as the target's own tool; other options are not sent",
     );

@@ -3,12 +3,14 @@
 use super::decode_step::text_content;
 use super::kept::{self, form_of, step_of, with_members};
 use super::profile;
+use crate::call_arguments;
 use crate::context::EncodeContext;
 use crate::feature::Feature;
 use crate::google::media;
 use crate::keeper::{text_of, unmapped_of};
 use crate::projection::LossCollector;
 use crate::raw::{json, number, object, put_all};
+use crate::visible_text::visible_text;
 use throughline_format::citation::{SourceType, UnifiedTextAnnotation};
 use throughline_format::item::{ReasoningItem, Role, ToolCallItem, ToolResultItem};
 use throughline_format::loss::LossSeverity::{self, Info, Warning};
@@ -16,7 +18,6 @@ use throughline_format::media::{InlineEncoding, MediaResolution, UnifiedDataSour
 use throughline_format::part::{MediaPart, TextPart};
 use throughline_format::{
     Json, PartBody, UnifiedContentPart, UnifiedId, UnifiedItem, UnifiedItemBody, UnifiedProtocolProfile, UnifiedProviderDataRef,
-    UnifiedToolType,
 };
 
 /// Writes steps and reports what they cannot say.
@@ -129,20 +130,20 @@ impl<'a> StepEncoder<'a> {
                 let all = [
                     result.stdout.clone().unwrap_or_default(),
                     result.stderr.clone().unwrap_or_default(),
-                    visible(&result.output),
+                    visible_text(&result.output),
                 ];
                 self.told(&all.join("\n"), place)
             }
             UnifiedItemBody::ServerToolResult(_)
             | UnifiedItemBody::SearchResult(_)
             | UnifiedItemBody::RetrievalResult(_)
-            | UnifiedItemBody::ComputerActionResult(_) => self.told(&visible(item.parts()), place),
+            | UnifiedItemBody::ComputerActionResult(_) => self.told(&visible_text(item.parts()), place),
             UnifiedItemBody::ComputerAction(action) => {
                 let said: Vec<_> = action.actions.iter().map(Json::as_str).collect();
                 self.told(&format!("[computer {}]", said.join(" ")), place)
             }
             UnifiedItemBody::CompactionSummary(summary) => {
-                let said = visible(&summary.parts);
+                let said = visible_text(&summary.parts);
                 if said.trim().is_empty() {
                     self.lost(Info, Feature::ConversationMessageEmpty, place, "an empty summary is left out");
                     return None;
@@ -208,7 +209,7 @@ impl<'a> StepEncoder<'a> {
             }
             PartBody::GroundingSource(_) => {
                 self.lost(Warning, Feature::GroundingSource, place, "sent as text");
-                let said = visible(std::slice::from_ref(part));
+                let said = visible_text(std::slice::from_ref(part));
                 (!said.is_empty()).then(|| text_content(&said))
             }
             PartBody::Reasoning(_) => self.refuse(Feature::ReasoningText, place),
@@ -278,8 +279,10 @@ impl<'a> StepEncoder<'a> {
                     InlineEncoding::Base64 | InlineEncoding::Bytes => inline.data.clone(),
                 });
             }
-            UnifiedDataSource::Url(url) => match media::data_url(&url.url) {
-                Some((media_type, inner)) => (data, mime) = (Some(inner), Some(media_type)),
+            UnifiedDataSource::Url(url) => match crate::media::data_url(&url.url) {
+                Some((media_type, inner)) => {
+                    (data, mime) = (Some(inner.to_owned()), Some(crate::media::bare_type(media_type).to_owned()));
+                }
                 None => uri = Some(url.url.clone()),
             },
             UnifiedDataSource::ProviderResource(_) | UnifiedDataSource::Artifact(_) => {
@@ -399,29 +402,11 @@ impl<'a> StepEncoder<'a> {
 
     /// Arguments as the object that the wire demands.
     fn arguments(&mut self, call: &ToolCallItem, place: Place<'_>) -> Json {
-        if call.tool_type == UnifiedToolType::Custom {
-            self.lost(Warning, Feature::ToolCustom, place, "free text arguments are wrapped in an object");
-            return object(vec![("input".into(), json(&call.raw_arguments))]);
+        let (arguments, wrapped) = call_arguments::object_of(call);
+        if let Some((feature, reason)) = wrapped {
+            self.lost(Warning, feature, place, reason);
         }
-        let said = call.raw_arguments.trim();
-        let parsed = if said.is_empty() {
-            call.input.clone().or_else(|| Some(object(Vec::new())))
-        } else {
-            Json::from_text(said.to_owned()).ok()
-        };
-        match parsed {
-            Some(value) if value.is_object() => value,
-            Some(value) => {
-                let reason = "arguments that are no object are wrapped in one";
-                self.lost(Warning, Feature::ToolCallArguments, place, reason);
-                object(vec![("value".into(), value)])
-            }
-            None => {
-                let reason = "arguments that are no JSON are wrapped in an object";
-                self.lost(Warning, Feature::ToolCallArguments, place, reason);
-                object(vec![("raw".into(), json(&call.raw_arguments))])
-            }
-        }
+        arguments
     }
 
     fn result(&mut self, item: &UnifiedItem, result: &ToolResultItem, path: &str) -> Json {
@@ -498,23 +483,4 @@ pub(super) fn annotation_json(text: &str, annotation: &UnifiedTextAnnotation) ->
         SourceType::File | SourceType::Document => indexes(vec![("document_uri", Some(json(url))), ("file_name", title)], "file_citation"),
         _ => indexes(vec![("url", Some(json(url))), ("title", title)], "url_citation"),
     })
-}
-
-/// The visible text of parts, for places that take text only.
-fn visible(parts: &[UnifiedContentPart]) -> String {
-    let mut texts = Vec::new();
-    for part in parts {
-        match &part.body {
-            PartBody::Json(inner) => texts.push(inner.value.as_str().to_owned()),
-            PartBody::GroundingSource(found) => texts.extend(
-                [&found.source.title, &found.source.uri, &found.excerpt]
-                    .into_iter()
-                    .flatten()
-                    .cloned(),
-            ),
-            _ => texts.extend(part.as_text().map(str::to_owned)),
-        }
-    }
-    texts.retain(|t| !t.trim().is_empty());
-    texts.join("\n")
 }

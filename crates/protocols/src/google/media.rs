@@ -63,13 +63,6 @@ pub(crate) const fn resolution_word(resolution: InputResolution) -> &'static str
     }
 }
 
-/// Media type and data of a base64 data URL.
-pub(crate) fn data_url(url: &str) -> Option<(String, String)> {
-    let (head, data) = url.strip_prefix("data:")?.split_once(',')?;
-    let media_type = head.strip_suffix(";base64")?.split(';').next()?;
-    Some((media_type.to_owned(), data.to_owned()))
-}
-
 /// The media type that the end of an address tells.
 pub(crate) fn guessed_type(url: &str) -> Option<&'static str> {
     let path = url.split(['?', '#']).next().unwrap_or_default();

@@ -9,11 +9,7 @@ pub(crate) fn decode(status: u16, headers: &ErrorHeaders, body: &[u8]) -> Unifie
     let value: Value = serde_json::from_slice(body).unwrap_or(Value::Null);
     let mut error = of_value(&value, Some(status));
     error.http_status = Some(u64::from(status));
-    error.provider_request_id.clone_from(&headers.request_id);
-    error.retry_after_ms = headers.retry_after_ms;
-    if let Some(retry) = headers.should_retry {
-        error.retryable = retry;
-    }
+    headers.apply(&mut error);
     error
 }
 

@@ -1,5 +1,4 @@
-//! What the protocols of one vendor share: error bodies, media, the schemas of strict mode. No protocol of its own.
+//! What the protocols of one vendor share: error bodies and the schemas of strict mode. No protocol of its own.
 
 pub(crate) mod errors;
-pub(crate) mod media;
 pub(crate) mod strict_schema;

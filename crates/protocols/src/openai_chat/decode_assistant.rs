@@ -6,7 +6,7 @@ use super::dialect::Dialect;
 use super::private::{AUDIO_ID, Leftovers, REASONING_DETAILS, THOUGHT_SIGNATURE, own_call_id};
 use super::reasoning::{self, Piece, TAGS, TagSplitter};
 use super::{profile, wire};
-use crate::openai::media;
+use crate::media;
 use crate::side::SideResource;
 use crate::wire::TextOr;
 use throughline_format::cache::CacheBreakpoint;

@@ -5,22 +5,21 @@ use super::decode_stream::AnswerDecoder;
 use super::private::{EXECUTED_TOOLS, Form, REASONING_DETAILS};
 use super::reasoning::{self, Piece, TAGS, TagSplitter};
 use super::{profile, usage, wire};
-use crate::openai::media;
+use crate::media;
 use crate::side::SideResource;
 use crate::wire::TextOr;
 use serde_json::Value;
 use throughline_format::event::{
     EventBody, ItemCompleted, ItemDelta, ItemDeltaEvent, ItemStarted, PartCompleted, PartStarted, SignatureReady, TextDelta,
 };
-use throughline_format::item::{ItemStatus, ReasoningItem, Role, Visibility};
+use throughline_format::item::{ItemStatus, ReasoningItem, Role};
 use throughline_format::json::escape_pointer_token;
 use throughline_format::media::{Transcript, UnifiedMediaMetadata};
 use throughline_format::part::{MediaPart, ReasoningForm, ReasoningPart, ReasoningState, TopLogprob, UnifiedTokenLogprob};
 use throughline_format::provenance::ItemOrigin;
 use throughline_format::resource::Issuer;
 use throughline_format::{
-    Count, EventDraft, Json, PartBody, UnifiedContentPart, UnifiedId, UnifiedItem, UnifiedItemBase, UnifiedItemBody,
-    UnifiedProviderDataRef, UnifiedResponseStatus,
+    Count, EventDraft, Json, PartBody, UnifiedContentPart, UnifiedId, UnifiedItemBody, UnifiedProviderDataRef, UnifiedResponseStatus,
 };
 
 /// Candidates of one answer; an index beyond is no index. The API itself allows 128.
@@ -280,29 +279,15 @@ impl ChoiceState {
         answer.begin();
         let ordinal = self.items.len() as Count;
         let id = self.next_id(answer);
-        let base = UnifiedItemBase {
-            id: id.clone(),
-            conversation_id: answer.context.conversation_id.clone(),
-            branch_id: answer.context.branch_id.clone(),
-            sequence: answer.context.first_sequence + ordinal,
-            parent_id: self.items.last().cloned(),
-            created_at: answer.context.received_at,
-            role: Some(Role::Assistant),
-            visibility: Visibility::Model,
-            status: ItemStatus::InProgress,
-            provenance: answer.context.provenance(ItemOrigin::Provider, profile(), Some(&answer.model)),
-            cache: None,
-            provider_data,
-        };
+        let provenance = answer.context.provenance(ItemOrigin::Provider, profile(), Some(&answer.model));
+        let parent = self.items.last().cloned();
+        let mut item = answer.context.item(id.clone(), ordinal, parent, Role::Assistant, provenance, body);
+        item.status = ItemStatus::InProgress;
+        item.provider_data = provider_data;
         self.items.push(id.clone());
         self.emit(
             answer,
-            EventDraft::of_item(
-                id.clone(),
-                EventBody::ItemStarted(ItemStarted {
-                    item: UnifiedItem { base, body },
-                }),
-            ),
+            EventDraft::of_item(id.clone(), EventBody::ItemStarted(ItemStarted { item })),
         );
         id
     }

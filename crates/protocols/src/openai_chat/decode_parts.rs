@@ -3,7 +3,7 @@
 use super::decode_request::{Reading, RequestDecoder};
 use super::private::{FILE_ID, private_text};
 use super::wire;
-use crate::openai::media;
+use crate::media;
 use crate::wire::TextOr;
 use throughline_format::cache::{CacheBreakpoint, CacheTtl};
 use throughline_format::media::{ImageDetail, ResourceSource, UnifiedDataSource, UnifiedMediaMetadata};

@@ -9,14 +9,13 @@ use crate::feature::Feature;
 use crate::projection::LossCollector;
 use crate::side::SideResource;
 use throughline_format::cache::CacheBreakpoint;
-use throughline_format::item::{ItemStatus, MessageItem, Placement, Role, ToolResultItem, Visibility};
+use throughline_format::item::{ItemStatus, MessageItem, Placement, Role, ToolResultItem};
 use throughline_format::part::ReasoningPrivateState;
-use throughline_format::provenance::{ItemOrigin, RequestOrigin};
+use throughline_format::provenance::ItemOrigin;
 use throughline_format::resource::Issuer;
 use throughline_format::tool::Execution;
 use throughline_format::{
-    Count, ErrorCategory, SchemaVersion, UnifiedError, UnifiedId, UnifiedItem, UnifiedItemBase, UnifiedItemBody, UnifiedRequestV2,
-    UnifiedSourceProvenance, conversation::UnifiedConversationInput,
+    Count, ErrorCategory, UnifiedError, UnifiedId, UnifiedItem, UnifiedItemBody, UnifiedRequestV2, conversation::UnifiedConversationInput,
 };
 
 /// Reads a request body.
@@ -220,54 +219,20 @@ impl<'a> RequestDecoder<'a> {
     }
 
     pub(super) fn push(&mut self, id: UnifiedId, role: Role, body: UnifiedItemBody) {
-        let base = UnifiedItemBase {
-            id,
-            conversation_id: self.context.conversation_id.clone(),
-            branch_id: self.context.branch_id.clone(),
-            sequence: self.context.first_sequence + self.items.len() as Count,
-            parent_id: self.items.last().map(|i| i.id.clone()),
-            created_at: self.context.received_at,
-            role: Some(role),
-            visibility: Visibility::Model,
-            status: ItemStatus::Completed,
-            provenance: self.context.provenance(ItemOrigin::Client, profile(), None),
-            cache: None,
-            provider_data: None,
-        };
-        self.items.push(UnifiedItem { base, body });
+        let provenance = self.context.provenance(ItemOrigin::Client, profile(), None);
+        let parent = self.items.last().map(|item| item.id.clone());
+        let position = self.items.len() as Count;
+        let item = self.context.item(id, position, parent, role, provenance, body);
+        self.items.push(item);
     }
 
     /// The request around the items.
-    pub(super) fn request(&mut self, model: String) -> UnifiedRequestV2 {
+    pub(super) fn request(&mut self, model: Option<String>) -> UnifiedRequestV2 {
         if let Some(item) = self.prefill.clone().and_then(|id| self.items.iter_mut().find(|i| i.id == id)) {
             item.status = ItemStatus::InProgress;
         }
-        UnifiedRequestV2 {
-            schema_version: SchemaVersion,
-            request_id: self.context.request_id.clone(),
-            conversation: UnifiedConversationInput::complete(std::mem::take(&mut self.items)),
-            model: throughline_format::UnifiedModelIntent {
-                requested: model,
-                model_provider: None,
-                fallbacks: None,
-                requirement: None,
-            },
-            generation: throughline_format::UnifiedGenerationIntent::default(),
-            tools: Vec::new(),
-            tool_choice: None,
-            cache: None,
-            state: None,
-            output: None,
-            metadata: None,
-            source: UnifiedSourceProvenance {
-                profile: profile(),
-                origin: RequestOrigin::Client,
-                received_at: self.context.received_at,
-                client_family: self.context.runtime.clone(),
-                transport: None,
-                import: None,
-            },
-        }
+        let conversation = UnifiedConversationInput::complete(std::mem::take(&mut self.items));
+        self.context.request(profile(), conversation, model)
     }
 }
 

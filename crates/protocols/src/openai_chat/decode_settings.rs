@@ -30,11 +30,10 @@ pub(super) fn finish(wire: wire::Request, mut decoder: RequestDecoder) -> Decode
     let mut form = Form::default();
     let operation = decoder.context.operation_id.clone();
     let breakpoints = std::mem::take(&mut decoder.breakpoints);
-    let model = wire.model.clone().or_else(|| decoder.context.requested_model.clone());
     if wire.model.is_none() {
         form.absent.push("/model".into());
     }
-    let mut request = decoder.request(model.unwrap_or_else(|| crate::UNSPECIFIED_MODEL.into()));
+    let mut request = decoder.request(wire.model.clone());
     let stream = wire.stream == Some(true);
     if wire.stream == Some(false) {
         left.add_value("/stream", false);

@@ -14,10 +14,8 @@ use crate::openai::errors;
 use crate::sse::{SseEvent, SseParser, is_broken};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use throughline_format::event::{EventBody, LossUpdate, ResponseMetadata, ResponseStarted, UsageUpdate, Warning};
+use throughline_format::event::{EventBody, LossUpdate, ResponseMetadata, UsageUpdate, Warning};
 use throughline_format::loss::{LossSeverity, UnifiedLossEntry};
-use throughline_format::provenance::ItemOrigin;
-use throughline_format::result::UnifiedResolvedModel;
 use throughline_format::{Count, ErrorCategory, EventDraft, Json, UnifiedError, UnifiedFinishReason, UnifiedResponseStatus, UnifiedUsage};
 
 /// Root members that are noise or have a word.
@@ -100,10 +98,10 @@ impl AnswerDecoder {
 
     /// Says that something of the wire is left out: what it is about, where it stood and why.
     pub(super) fn warn(&mut self, code: &str, feature: Feature, path: &str, message: &str) {
-        self.out.push(EventBody::Warning(Warning {
-            code: code.to_owned(),
-            message: format!("{} at {path}: {message}", feature.as_str()),
-        }));
+        self.out.push(EventBody::Warning(Warning::new(
+            code,
+            &format!("{} at {path}: {message}", feature.as_str()),
+        )));
     }
 
     /// Takes a whole answer or a chunk.
@@ -229,30 +227,9 @@ impl AnswerDecoder {
             return;
         }
         if self.model.is_empty() {
-            self.model = self
-                .context
-                .requested_model
-                .clone()
-                .unwrap_or_else(|| crate::UNSPECIFIED_MODEL.into());
+            self.model = self.context.model(None);
         }
-        let model = UnifiedResolvedModel {
-            requested: self.context.requested_model.clone(),
-            model: self.model.clone(),
-            model_provider: self.context.model_provider.clone(),
-            family: None,
-            version: None,
-            service_tier: self.tier.clone(),
-        };
-        let attribution = self
-            .context
-            .provenance(ItemOrigin::Provider, profile(), Some(&self.model))
-            .attribution;
-        self.out.push(EventBody::ResponseStarted(ResponseStarted {
-            response_id: self.context.operation_id.clone(),
-            model,
-            profile: profile(),
-            attribution: Some(attribution),
-        }));
+        self.out.push(self.context.started(profile(), &self.model, self.tier.clone()));
     }
 
     /// The stream said that it is complete.

@@ -5,7 +5,7 @@ use super::private::{Entries, FILE_ID};
 use super::wire;
 use crate::capability::Support;
 use crate::feature::Feature;
-use crate::openai::media;
+use crate::media;
 use crate::wire::{Extra, TextOr};
 use throughline_format::intent::UnifiedRequirement;
 use throughline_format::loss::LossSeverity;

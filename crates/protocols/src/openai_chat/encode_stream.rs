@@ -273,7 +273,7 @@ impl ChatStreamEncoder {
                 let id = root
                     .get(&format!("/choices/{candidate}/message/audio/id"))
                     .map_or_else(|| json!("audio"), Json::parse);
-                let value = json!({"id": id, "data": crate::openai::media::base64_of(inline), "transcript": transcript});
+                let value = json!({"id": id, "data": crate::media::base64_of(inline), "transcript": transcript});
                 self.delta(candidate, json!({"audio": value}), Value::Null)
             }
             PartBody::Image(_) => self.no_form(Feature::PartImage, path),

@@ -41,7 +41,7 @@ pub(super) fn tools(encoder: &mut RequestEncoder, root: &Entries, form: &Form, w
             ToolOffer::OwnFormOrFunction | ToolOffer::Function => true,
             ToolOffer::Withheld(why) => {
                 let requirement = tool.requirement.unwrap_or(UnifiedRequirement::Preferred);
-                encoder.loss.intent(requirement, hosted_feature(&tool.kind), path, why);
+                encoder.loss.intent(requirement, Feature::of_tool(&tool.kind), path, why);
                 continue;
             }
         };
@@ -50,7 +50,7 @@ pub(super) fn tools(encoder: &mut RequestEncoder, root: &Entries, form: &Form, w
             kind if as_function || *kind == UnifiedToolType::Function => {
                 if *kind != UnifiedToolType::Function {
                     encoder.loss.info(
-                        hosted_feature(kind),
+                        Feature::of_tool(kind),
                         format!("{path}/kind"),
                         "who executes it is on this side; the target gets a function",
                     );
@@ -122,7 +122,7 @@ pub(super) fn tools(encoder: &mut RequestEncoder, root: &Entries, form: &Form, w
                 let requirement = tool.requirement.unwrap_or(UnifiedRequirement::Preferred);
                 encoder.loss.intent(
                     requirement,
-                    hosted_feature(kind),
+                    Feature::of_tool(kind),
                     path,
                     "the target has no form for this hosted tool",
                 );
@@ -413,18 +413,6 @@ fn web_search(tool: &UnifiedToolDefinition, root: &Entries) -> wire::WebSearchOp
         search_context_size: config.and_then(|c| c.context_size.clone()),
         user_location,
         extra: root.level("/web_search_options", &["user_location"]),
-    }
-}
-
-fn hosted_feature(kind: &UnifiedToolType) -> Feature {
-    match kind {
-        UnifiedToolType::WebSearch => Feature::ToolHostedWebSearch,
-        UnifiedToolType::WebFetch | UnifiedToolType::UrlContext => Feature::ToolHostedWebFetch,
-        UnifiedToolType::CodeExecution | UnifiedToolType::Shell | UnifiedToolType::Container => Feature::ToolHostedCodeExecution,
-        UnifiedToolType::ComputerUse => Feature::ToolHostedComputerUse,
-        UnifiedToolType::Mcp => Feature::ToolHostedMcp,
-        UnifiedToolType::FileSearch | UnifiedToolType::Retrieval => Feature::ToolHostedFileSearch,
-        _ => Feature::ToolHosted,
     }
 }
 

@@ -7,6 +7,7 @@ use super::encode_tools::CUSTOM_INPUT;
 use super::private::{AUDIO_ID, Entries, Form, REASONING_DETAILS, THOUGHT_SIGNATURE, payload};
 use super::reasoning::{self, TAGS};
 use super::wire;
+use crate::call_arguments::NO_RESULT;
 use crate::feature::Feature;
 use crate::wire::TextOr;
 use std::collections::BTreeSet;
@@ -15,8 +16,6 @@ use throughline_format::loss::LossSeverity;
 use throughline_format::media::UnifiedDataSource;
 use throughline_format::{Json, PartBody, UnifiedItemBody, UnifiedToolType};
 
-/// Result text for a call that nobody answered.
-const NO_RESULT: &str = "[The call was interrupted; there is no result.]";
 /// Reasoning text where a dialect demands one and the history has none.
 const NO_REASONING: &str = "[No reasoning was recorded.]";
 

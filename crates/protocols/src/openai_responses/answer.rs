@@ -15,13 +15,12 @@ use crate::context::DecodeContext;
 use crate::keeper::Keep;
 use crate::openai::errors;
 use std::collections::{BTreeMap, BTreeSet};
-use throughline_format::event::{ErrorEvent, ItemCompleted, LossUpdate, ResponseMetadata, ResponseStarted, UsageUpdate, Warning};
+use throughline_format::event::{ErrorEvent, ItemCompleted, LossUpdate, ResponseMetadata, UsageUpdate, Warning};
 use throughline_format::item::{ItemStatus, MessageItem, Role};
 use throughline_format::media::{Transcript, UnifiedMediaMetadata, decode_base64, encode_base64};
 use throughline_format::part::MediaPart;
 use throughline_format::provenance::ItemOrigin;
 use throughline_format::resource::{Issuer, ResourceType};
-use throughline_format::result::UnifiedResolvedModel;
 use throughline_format::tool::Execution;
 use throughline_format::{
     EventBody, EventDraft, PartBody, UnifiedContentPart, UnifiedError, UnifiedFinishReason, UnifiedId, UnifiedItem, UnifiedItemBody,
@@ -147,10 +146,7 @@ impl Answer {
     /// Says something that changes nothing, once for each code.
     pub(super) fn warn(&mut self, code: &'static str, message: &str) {
         if self.warned.insert(code) {
-            self.out.push(EventBody::Warning(Warning {
-                code: code.to_owned(),
-                message: message.to_owned(),
-            }));
+            self.out.push(EventBody::Warning(Warning::new(code, message)));
         }
     }
 
@@ -194,23 +190,9 @@ impl Answer {
             );
         }
         if self.model.is_empty() {
-            self.model = context.requested_model.clone().unwrap_or_else(|| crate::UNSPECIFIED_MODEL.into());
+            self.model = context.model(None);
         }
-        let model = UnifiedResolvedModel {
-            requested: context.requested_model.clone(),
-            model: self.model.clone(),
-            model_provider: context.model_provider.clone(),
-            family: None,
-            version: None,
-            service_tier: self.tier.clone(),
-        };
-        let provenance = context.provenance(ItemOrigin::Provider, super::profile(), Some(&self.model));
-        self.out.push(EventBody::ResponseStarted(ResponseStarted {
-            response_id: context.operation_id.clone(),
-            model,
-            profile: super::profile(),
-            attribution: Some(provenance.attribution),
-        }));
+        self.out.push(context.started(super::profile(), &self.model, self.tier.clone()));
     }
 
     /// The item with this index, begun when it was not.
@@ -442,7 +424,7 @@ impl Answer {
             words: None,
         });
         let part = MediaPart {
-            source: crate::openai::media::inline("application/octet-stream", &encode_base64(&data)),
+            source: crate::media::inline("application/octet-stream", &encode_base64(&data)),
             media: Some(UnifiedMediaMetadata {
                 transcript,
                 ..UnifiedMediaMetadata::default()

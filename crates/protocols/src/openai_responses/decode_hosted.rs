@@ -6,7 +6,7 @@ use super::decode_part::source_id;
 use super::kept::{self, Keeper, number};
 use super::wire::Node;
 use crate::keeper::Keep;
-use crate::openai::media;
+use crate::media;
 use crate::side::MAX_UNMAPPED_BYTES;
 use throughline_format::citation::{SourceType, UnifiedSource};
 use throughline_format::compaction::audit_hash;

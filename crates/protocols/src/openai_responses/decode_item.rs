@@ -9,9 +9,7 @@ use super::{decode_hosted, decode_part};
 use crate::feature::Feature;
 use crate::keeper::Keep;
 use std::collections::BTreeMap;
-use throughline_format::item::{
-    CallerRef, ItemStatus, MessageItem, Placement, ReasoningItem, Role, ToolCallItem, ToolResultItem, UnifiedItemBase, Visibility,
-};
+use throughline_format::item::{CallerRef, ItemStatus, MessageItem, Placement, ReasoningItem, Role, ToolCallItem, ToolResultItem};
 use throughline_format::part::{ReasoningForm, ReasoningPart, ReasoningPrivateState, ReasoningState};
 use throughline_format::provenance::ItemOrigin;
 use throughline_format::resource::ResourceType;
@@ -93,21 +91,11 @@ impl Made {
     /// The item at its place.
     pub(super) fn place(self, keeper: &Keeper, place: Place<'_>) -> UnifiedItem {
         let context = &keeper.context;
-        let base = UnifiedItemBase {
-            id: place.id,
-            conversation_id: context.conversation_id.clone(),
-            branch_id: context.branch_id.clone(),
-            sequence: context.first_sequence + place.position,
-            parent_id: place.parent,
-            created_at: context.received_at,
-            role: Some(self.role),
-            visibility: Visibility::Model,
-            status: self.status,
-            provenance: context.provenance(place.origin, super::profile(), place.model),
-            cache: None,
-            provider_data: self.provider_data,
-        };
-        UnifiedItem { base, body: self.body }
+        let provenance = context.provenance(place.origin, super::profile(), place.model);
+        let mut item = context.item(place.id, place.position, place.parent, self.role, provenance, self.body);
+        item.status = self.status;
+        item.provider_data = self.provider_data;
+        item
     }
 }
 

@@ -3,7 +3,7 @@
 use super::kept::{Keeper, number};
 use super::wire::Node;
 use crate::feature::Feature;
-use crate::openai::media;
+use crate::media;
 use throughline_format::cache::{CacheBreakpoint, CacheTtl};
 use throughline_format::citation::{
     FilePathAnnotation, SourceType, SpanOf, Support, SupportRelation, UnifiedCitation, UnifiedSource, UnifiedSpan, UnifiedTextAnnotation,

@@ -9,11 +9,10 @@ use crate::codec::DecodedRequest;
 use crate::context::DecodeContext;
 use crate::keeper::Keep;
 use throughline_format::item::{MessageItem, Placement, Role};
-use throughline_format::provenance::{ItemOrigin, RequestOrigin};
+use throughline_format::provenance::ItemOrigin;
 use throughline_format::resource::{Issuer, ResourceType};
 use throughline_format::{
-    ErrorCategory, SchemaVersion, UnifiedContentPart, UnifiedError, UnifiedGenerationIntent, UnifiedItem, UnifiedItemBody,
-    UnifiedModelIntent, UnifiedRequestV2, UnifiedSourceProvenance, UnifiedToolType, conversation::UnifiedConversationInput,
+    ErrorCategory, UnifiedContentPart, UnifiedError, UnifiedItem, UnifiedItemBody, UnifiedToolType, conversation::UnifiedConversationInput,
 };
 
 /// Reads a request body.
@@ -23,7 +22,7 @@ pub(super) fn decode(body: &[u8], context: &DecodeContext) -> Result<DecodedRequ
         return Err(wrong("wrong-type", "expected an object", ""));
     }
     let model = match root.get("model") {
-        None => context.requested_model.clone(),
+        None => None,
         Some(model) => Some(model.as_text().ok_or_else(|| wrong("wrong-type", "expected a string", "/model"))?),
     };
     let has_state = ["previous_response_id", "conversation", "prompt"]
@@ -43,32 +42,7 @@ pub(super) fn decode(body: &[u8], context: &DecodeContext) -> Result<DecodedRequ
         Some(input) => decoder.input(input, has_state)?,
     };
     let RequestDecoder { mut keeper, items, .. } = decoder;
-    let request = UnifiedRequestV2 {
-        schema_version: SchemaVersion,
-        request_id: context.request_id.clone(),
-        conversation: UnifiedConversationInput::complete(items),
-        model: UnifiedModelIntent {
-            requested: model.unwrap_or_else(|| crate::UNSPECIFIED_MODEL.into()),
-            model_provider: None,
-            fallbacks: None,
-            requirement: None,
-        },
-        generation: UnifiedGenerationIntent::default(),
-        tools: Vec::new(),
-        tool_choice: None,
-        cache: None,
-        state: None,
-        output: None,
-        metadata: None,
-        source: UnifiedSourceProvenance {
-            profile: super::profile(),
-            origin: RequestOrigin::Client,
-            received_at: context.received_at,
-            client_family: context.runtime.clone(),
-            transport: None,
-            import: None,
-        },
-    };
+    let request = context.request(super::profile(), UnifiedConversationInput::complete(items), model);
     let unified = decode_settings::settings(&mut keeper, &root, request, is_text);
     Ok(DecodedRequest {
         unified,

@@ -112,7 +112,7 @@ impl ResponsesStreamEncoder {
     fn audio(&mut self, audio: &MediaPart) -> Vec<WireFrame> {
         let mut frames = Vec::new();
         if let UnifiedDataSource::Inline(inline) = &audio.source {
-            let data = Node::text(&crate::openai::media::base64_of(inline));
+            let data = Node::text(&crate::media::base64_of(inline));
             frames.push(self.frame("response.audio.delta", vec![("delta", Some(data))]));
             frames.push(self.frame("response.audio.done", Vec::new()));
         }

@@ -7,7 +7,7 @@ use super::encode_part::Side;
 use super::kept;
 use super::wire::Node;
 use crate::feature::Feature;
-use crate::openai::media;
+use crate::media;
 use throughline_format::item::{
     ApprovalDecision, ApprovalRequestItem, ApprovalResponseItem, ApprovalSubject, CodeExecutionItem, CodeExecutionResultItem,
     ComputerActionItem, ComputerActionResultItem, ExecutionOutcome, FoundItem, ReferenceTarget, ServerToolResultItem, ToolCallItem,

@@ -4,7 +4,7 @@ use super::encode_item::Writer;
 use super::kept;
 use super::wire::Node;
 use crate::feature::Feature;
-use crate::openai::media;
+use crate::media;
 use throughline_format::cache::CacheTtl;
 use throughline_format::citation::{SpanOf, UnifiedSpan, UnifiedTextAnnotation};
 use throughline_format::loss::LossSeverity;

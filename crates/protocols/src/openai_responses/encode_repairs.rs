@@ -6,14 +6,12 @@ use super::encode_item::is_own;
 use super::encode_told::told;
 use super::kept;
 use super::wire::Node;
+use crate::call_arguments::NO_RESULT;
 use crate::feature::Feature;
 use std::collections::BTreeSet;
 use throughline_format::item::Role;
 use throughline_format::loss::LossSeverity;
 use throughline_format::{UnifiedItem, UnifiedItemBody};
-
-/// Output for a call that nobody answered.
-const NO_RESULT: &str = "[The call was interrupted; there is no result.]";
 
 impl HistoryEncoder<'_> {
     /// A result without a call becomes text.

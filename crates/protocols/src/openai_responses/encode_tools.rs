@@ -287,12 +287,12 @@ impl Tools<'_> {
         // Its owner is whoever gave its resources and options a form.
         match ToolOffer::of(tool, self.is_own && (has_owner || !is_private)) {
             ToolOffer::Withheld(why) => {
-                self.lost(tool, Feature::ToolHosted, path, why);
+                self.lost(tool, Feature::of_tool(&tool.kind), path, why);
                 return None;
             }
             ToolOffer::Function if tool.kind != UnifiedToolType::Function => {
                 let name = tool.name.clone().unwrap_or_default();
-                return Some(self.as_function(tool, &name, Feature::ToolHosted, path));
+                return Some(self.as_function(tool, &name, Feature::of_tool(&tool.kind), path));
             }
             ToolOffer::Function | ToolOffer::OwnForm | ToolOffer::OwnFormOrFunction => {}
         }
@@ -320,7 +320,7 @@ impl Tools<'_> {
             | UnifiedToolType::Advisor => return self.hosted(tool, path, &entries),
         };
         if !is_known {
-            self.lost(tool, Feature::ToolHosted, path, "the target has no such hosted tool");
+            self.lost(tool, Feature::of_tool(&tool.kind), path, "the target has no such hosted tool");
             return None;
         }
         let mut node = plain(tool, self.private).unwrap_or_else(Node::null);
@@ -397,15 +397,7 @@ impl Tools<'_> {
         path: &str,
         entries: &[throughline_format::resource::UnmappedEntry],
     ) -> Option<Node> {
-        let feature = match tool.kind {
-            UnifiedToolType::WebSearch => Feature::ToolHostedWebSearch,
-            UnifiedToolType::WebFetch => Feature::ToolHostedWebFetch,
-            UnifiedToolType::CodeExecution => Feature::ToolHostedCodeExecution,
-            UnifiedToolType::ComputerUse => Feature::ToolHostedComputerUse,
-            UnifiedToolType::Mcp => Feature::ToolHostedMcp,
-            UnifiedToolType::FileSearch => Feature::ToolHostedFileSearch,
-            _ => Feature::ToolHosted,
-        };
+        let feature = Feature::of_tool(&tool.kind);
         if let Support::Unsupported(why) = self.capabilities.support(feature) {
             self.lost(tool, feature, path, why);
             return None;
@@ -499,7 +491,7 @@ impl Tools<'_> {
         ];
         for (member, _) in lost.iter().filter(|(_, is_there)| *is_there) {
             self.loss.warning(
-                Feature::ToolHosted,
+                Feature::of_tool(&tool.kind),
                 format!("{path}/{member}"),
                 "the target's own tool has no such option",
             );

@@ -9,10 +9,8 @@ use crate::item_writer::{ItemWriter, Pieces};
 use crate::keeper::Keep;
 use crate::object::Object;
 use crate::wire::Extra;
-use throughline_format::event::{EventBody, LossUpdate, ResponseStarted, UsageUpdate, Warning};
+use throughline_format::event::{EventBody, LossUpdate, UsageUpdate, Warning};
 use throughline_format::item::ItemStatus;
-use throughline_format::provenance::ItemOrigin;
-use throughline_format::result::UnifiedResolvedModel;
 use throughline_format::{
     ErrorCategory, Json, UnifiedError, UnifiedFinishReason, UnifiedItem, UnifiedItemBody, UnifiedResponseStatus, UnifiedToolLifecycle,
 };
@@ -58,7 +56,7 @@ pub(super) struct Answer {
 
 impl Answer {
     pub(super) fn new(context: DecodeContext) -> Self {
-        let model = context.requested_model.clone().unwrap_or_else(|| crate::UNSPECIFIED_MODEL.into());
+        let model = context.model(None);
         Self {
             decoder: PartDecoder::new(context, Some(model)),
             pieces: Pieces::new(),
@@ -105,10 +103,7 @@ impl Answer {
     /// Says something that changes nothing.
     pub(super) fn warn(&mut self, code: &str, message: &str) {
         self.begin();
-        self.out.push(EventBody::Warning(Warning {
-            code: code.to_owned(),
-            message: message.to_owned(),
-        }));
+        self.out.push(EventBody::Warning(Warning::new(code, message)));
     }
 
     /// A whole message.
@@ -131,22 +126,8 @@ impl Answer {
             return;
         }
         let context = &self.decoder.context;
-        let model = context.requested_model.clone().unwrap_or_else(|| crate::UNSPECIFIED_MODEL.into());
-        let attribution = context.provenance(ItemOrigin::Provider, profile(), Some(&model)).attribution;
-        let started = ResponseStarted {
-            response_id: context.operation_id.clone(),
-            model: UnifiedResolvedModel {
-                requested: context.requested_model.clone(),
-                model,
-                model_provider: context.model_provider.clone(),
-                family: None,
-                version: None,
-                service_tier: None,
-            },
-            profile: profile(),
-            attribution: Some(attribution),
-        };
-        self.out.push(EventBody::ResponseStarted(started));
+        let model = context.model(None);
+        self.out.push(context.started(profile(), &model, None));
     }
 
     /// Makes events of the items that are complete.

@@ -188,21 +188,11 @@ impl PartDecoder {
         if role == Role::Assistant || role == Role::Tool {
             provenance.response_id.clone_from(&self.step);
         }
-        let base = UnifiedItemBase {
-            id: self.next_id(),
-            conversation_id: self.context.conversation_id.clone(),
-            branch_id: self.context.branch_id.clone(),
-            sequence: 0,
-            parent_id: None,
-            created_at: self.context.received_at,
-            role: Some(role),
-            visibility,
-            status,
-            provenance,
-            cache: None,
-            provider_data: None,
-        };
-        UnifiedItem { base, body }
+        let mut item = self.context.item(self.next_id(), 0, None, role, provenance, body);
+        item.sequence = 0;
+        item.visibility = visibility;
+        item.status = status;
+        item
     }
 
     /// Adds an item and gives its ID.

@@ -8,11 +8,7 @@ use crate::codec::DecodedRequest;
 use crate::context::DecodeContext;
 use crate::wire::Extra;
 use throughline_format::item::{Placement, Role};
-use throughline_format::provenance::RequestOrigin;
-use throughline_format::{
-    ErrorCategory, SchemaVersion, UnifiedError, UnifiedGenerationIntent, UnifiedModelIntent, UnifiedRequestV2, UnifiedSourceProvenance,
-    conversation::UnifiedConversationInput,
-};
+use throughline_format::{ErrorCategory, UnifiedError, conversation::UnifiedConversationInput};
 
 /// Reads a request body.
 pub(super) fn decode(body: &[u8], context: &DecodeContext) -> Result<DecodedRequest, UnifiedError> {
@@ -50,35 +46,7 @@ pub(super) fn decode(body: &[u8], context: &DecodeContext) -> Result<DecodedRequ
         form.absent.push(ALONE.to_owned());
     }
     decoder.keeper.root_form(context.operation_id.resource(1), &form);
-    let requested = model
-        .or_else(|| context.requested_model.clone())
-        .unwrap_or_else(|| crate::UNSPECIFIED_MODEL.into());
-    let unified = UnifiedRequestV2 {
-        schema_version: SchemaVersion,
-        request_id: context.request_id.clone(),
-        conversation: UnifiedConversationInput::complete(decoder.items),
-        model: UnifiedModelIntent {
-            requested,
-            model_provider: None,
-            fallbacks: None,
-            requirement: None,
-        },
-        generation: UnifiedGenerationIntent::default(),
-        tools: Vec::new(),
-        tool_choice: None,
-        cache: None,
-        state: None,
-        output: None,
-        metadata: None,
-        source: UnifiedSourceProvenance {
-            profile: profile(),
-            origin: RequestOrigin::Client,
-            received_at: context.received_at,
-            client_family: context.runtime.clone(),
-            transport: None,
-            import: None,
-        },
-    };
+    let unified = context.request(profile(), UnifiedConversationInput::complete(decoder.items), model);
     Ok(DecodedRequest {
         unified,
         resources: decoder.keeper.resources,

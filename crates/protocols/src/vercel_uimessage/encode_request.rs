@@ -8,8 +8,8 @@ use crate::codec::Encoded;
 use crate::context::EncodeContext;
 use crate::feature::Feature;
 use crate::object::Object;
+use throughline_format::UnifiedRequestV2;
 use throughline_format::intent::UnifiedRequirement;
-use throughline_format::{UnifiedRequestV2, UnifiedToolType};
 
 /// Writes a request body.
 pub(super) fn encode(request: &UnifiedRequestV2, context: &EncodeContext) -> Encoded {
@@ -65,30 +65,7 @@ pub(super) fn encode(request: &UnifiedRequestV2, context: &EncodeContext) -> Enc
 /// Tools stand where the application's server defines them, never in the body.
 fn tools(request: &UnifiedRequestV2, out: &mut Out<'_>) {
     for (index, tool) in request.tools.iter().enumerate() {
-        let feature = match &tool.kind {
-            UnifiedToolType::Function => Feature::ToolFunction,
-            UnifiedToolType::Custom => Feature::ToolCustom,
-            UnifiedToolType::WebSearch => Feature::ToolHostedWebSearch,
-            UnifiedToolType::WebFetch => Feature::ToolHostedWebFetch,
-            UnifiedToolType::FileSearch => Feature::ToolHostedFileSearch,
-            UnifiedToolType::CodeExecution => Feature::ToolHostedCodeExecution,
-            UnifiedToolType::ComputerUse => Feature::ToolHostedComputerUse,
-            UnifiedToolType::Mcp => Feature::ToolHostedMcp,
-            UnifiedToolType::Retrieval
-            | UnifiedToolType::UrlContext
-            | UnifiedToolType::Maps
-            | UnifiedToolType::Container
-            | UnifiedToolType::Skill
-            | UnifiedToolType::Memory
-            | UnifiedToolType::ImageGeneration
-            | UnifiedToolType::Shell
-            | UnifiedToolType::ApplyPatch
-            | UnifiedToolType::TextEditor
-            | UnifiedToolType::ToolSearch
-            | UnifiedToolType::ProgrammaticCalling
-            | UnifiedToolType::Advisor
-            | UnifiedToolType::Other(_) => Feature::ToolHosted,
-        };
+        let feature = Feature::of_tool(&tool.kind);
         out.loss.intent(
             tool.requirement.unwrap_or(UnifiedRequirement::Preferred),
             feature,

@@ -30,11 +30,7 @@ pub(super) fn decode(status: u16, headers: &ErrorHeaders, body: &[u8]) -> Unifie
     };
     let mut error = UnifiedError::new(category, "provider", told.unwrap_or("the other side gave no message"));
     error.http_status = Some(u64::from(status));
-    error.provider_request_id.clone_from(&headers.request_id);
-    error.retry_after_ms = headers.retry_after_ms;
-    if let Some(retry) = headers.should_retry {
-        error.retryable = retry;
-    }
+    headers.apply(&mut error);
     error
 }
 

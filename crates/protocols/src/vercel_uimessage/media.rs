@@ -1,22 +1,13 @@
 //! Files as this wire writes them: an address or a data URL, and a media type.
 
+use crate::media::{source_of_url, to_data_url};
 use throughline_format::PartBody;
-use throughline_format::media::{InlineEncoding, InlineSource, UnifiedDataSource, UnifiedMediaMetadata, UrlSource, encode_base64};
+use throughline_format::media::{UnifiedDataSource, UnifiedMediaMetadata};
 use throughline_format::part::MediaPart;
 
 /// The part that a file means, by its media type.
 pub(super) fn body_of(url: &str, media_type: Option<String>, filename: Option<String>) -> PartBody {
-    let source = match data_url(url) {
-        Some((media_type, data)) => UnifiedDataSource::Inline(InlineSource {
-            media_type: media_type.to_owned(),
-            data: data.to_owned(),
-            encoding: InlineEncoding::Base64,
-        }),
-        None => UnifiedDataSource::Url(UrlSource {
-            url: url.to_owned(),
-            headers_ref: None,
-        }),
-    };
+    let source = source_of_url(url);
     let kind = media_type.clone().unwrap_or_default();
     let media = (media_type.is_some() || filename.is_some()).then(|| UnifiedMediaMetadata {
         name: filename,
@@ -34,25 +25,11 @@ pub(super) fn body_of(url: &str, media_type: Option<String>, filename: Option<St
     }
 }
 
-/// Media type and base64 text of a data URL.
-fn data_url(url: &str) -> Option<(&str, &str)> {
-    url.strip_prefix("data:")?
-        .split_once(";base64,")
-        .filter(|(media_type, _)| !media_type.is_empty() && !media_type.contains(','))
-}
-
 /// Address and media type of a medium; none when only its owner or the artifact store has the data.
 pub(super) fn address_of(kind: &str, part: &MediaPart) -> Option<(String, String)> {
     let named = part.media.as_ref().and_then(|media| media.media_type.clone());
     match &part.source {
-        UnifiedDataSource::Inline(inline) => {
-            let data = match inline.encoding {
-                InlineEncoding::Utf8 => encode_base64(inline.data.as_bytes()),
-                InlineEncoding::Bytes | InlineEncoding::Base64 => inline.data.clone(),
-            };
-            let url = format!("data:{};base64,{data}", inline.media_type);
-            Some((url, named.unwrap_or_else(|| inline.media_type.clone())))
-        }
+        UnifiedDataSource::Inline(inline) => Some((to_data_url(inline), named.unwrap_or_else(|| inline.media_type.clone()))),
         UnifiedDataSource::Url(source) => Some((source.url.clone(), named.unwrap_or_else(|| usual_type(kind).to_owned()))),
         UnifiedDataSource::Artifact(_) | UnifiedDataSource::ProviderResource(_) => None,
     }

@@ -1,4 +1,4 @@
-//! Media as these wires write them: data URLs, bare base64 with a format word, addresses and handles.
+//! Media as wires write them: data URLs, bare base64 with a format word, addresses and handles.
 
 use throughline_format::media::{InlineEncoding, InlineSource, UnifiedDataSource, UrlSource, encode_base64};
 
@@ -18,6 +18,11 @@ pub(crate) fn data_url(url: &str) -> Option<(&str, &str)> {
     url.strip_prefix("data:")?
         .split_once(";base64,")
         .filter(|(media_type, _)| !media_type.is_empty() && !media_type.contains(','))
+}
+
+/// A media type without its parameters, for wires that take a bare one.
+pub(crate) fn bare_type(media_type: &str) -> &str {
+    media_type.split(';').next().unwrap_or(media_type)
 }
 
 /// Base64 data of a media type, as it was written.
@@ -68,7 +73,7 @@ pub(crate) fn audio_type(format: &str) -> String {
 
 /// The audio format word of a media type.
 pub(crate) fn audio_format(media_type: &str) -> &str {
-    match media_type.split(';').next().unwrap_or(media_type) {
+    match bare_type(media_type) {
         "audio/mpeg" | "audio/mp3" => "mp3",
         "audio/wave" | "audio/x-wav" | "audio/vnd.wave" => "wav",
         other => other.strip_prefix("audio/").unwrap_or(other),
