@@ -19,7 +19,7 @@ pub(crate) fn object_of(call: &ToolCallItem) -> (Json, Option<(Feature, &'static
     let parsed = if said.is_empty() {
         call.input.clone().or_else(|| Some(object(Vec::new())))
     } else {
-        Json::from_text(said.to_owned()).ok()
+        Json::of_arguments(said)
     };
     match parsed {
         Some(value) if value.is_object() => (value, None),
@@ -28,7 +28,7 @@ pub(crate) fn object_of(call: &ToolCallItem) -> (Json, Option<(Feature, &'static
             wrapped("value", value, Feature::ToolCallArguments, reason)
         }
         None => {
-            let reason = "arguments that are no JSON are wrapped in an object";
+            let reason = "arguments that are no JSON by the rules of records are wrapped in an object";
             wrapped("raw", json(&call.raw_arguments), Feature::ToolCallArguments, reason)
         }
     }

@@ -25,6 +25,15 @@ impl Json {
         RawValue::from_string(text).map(|raw| Self(Arc::from(raw)))
     }
 
+    /// The parsed form of argument text that a model wrote (open-types.md, rule `call-input`).
+    ///
+    /// `None` when the text is no JSON, repeats a key, or nests deeper than [`super::scan::MAX_EMBEDDED_DEPTH`]: a record with such an
+    /// `input` would be refused, while the text itself is kept beside it.
+    pub fn of_arguments(text: &str) -> Option<Self> {
+        super::scan::check_depth(text.as_bytes(), super::scan::MAX_EMBEDDED_DEPTH).ok()?;
+        Self::from_text(text.trim().to_owned()).ok()
+    }
+
     /// Copies a borrowed raw value.
     pub fn from_raw(raw: &RawValue) -> Self {
         Self(Arc::from(raw.to_owned()))

@@ -11,6 +11,9 @@ use std::collections::HashSet;
 /// Nesting that a record or wire body may have (architecture.md, Limits).
 pub const MAX_DEPTH: usize = 64;
 
+/// Nesting of a value that records and wire bodies are put around: what stands around it must not exceed [`MAX_DEPTH`].
+pub const MAX_EMBEDDED_DEPTH: usize = 48;
+
 /// Members of one object up to which duplicates are found by comparing all pairs; beyond it a set is used.
 const LINEAR_KEYS: usize = 16;
 

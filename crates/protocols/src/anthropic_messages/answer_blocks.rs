@@ -346,11 +346,12 @@ impl Answer {
                 } else {
                     text
                 };
-                let input = Json::from_text(raw.clone()).ok();
+                let input = Json::of_arguments(&raw);
                 if let Some(called) = self.keeper.own.get_mut(&call_id) {
                     called.query = input.as_ref().and_then(query_of);
                 }
-                let status = if input.is_some() {
+                // Arguments that are no JSON were cut; those that only break a rule of records are whole.
+                let status = if Json::from_text(raw.clone()).is_ok() {
                     ItemStatus::Completed
                 } else {
                     ItemStatus::Incomplete
@@ -390,7 +391,7 @@ impl Answer {
         let input = if text.is_empty() {
             Some(block.input.clone().unwrap_or_else(|| raw::object(Vec::new())))
         } else {
-            Json::from_text(text.to_owned()).ok()
+            Json::of_arguments(text)
         };
         if kind != CallKind::Client {
             self.hosted_calls.insert(call_id, item_id.clone());

@@ -173,10 +173,10 @@ fn input(raw: &str) -> Json {
     if raw.trim().is_empty() {
         return object(Vec::new());
     }
-    match Json::from_text(raw.trim().to_owned()) {
-        Ok(value) if value.is_object() => value,
-        Ok(value) => object(vec![("value".into(), value)]),
-        Err(_) => object(vec![("raw".into(), json(raw))]),
+    match Json::of_arguments(raw) {
+        Some(value) if value.is_object() => value,
+        Some(value) => object(vec![("value".into(), value)]),
+        None => object(vec![("raw".into(), json(raw))]),
     }
 }
 

@@ -163,7 +163,7 @@ impl RunStreamEncoder {
                 let args = call
                     .input
                     .clone()
-                    .or_else(|| Json::from_text(call.raw_arguments.clone()).ok())
+                    .or_else(|| Json::of_arguments(&call.raw_arguments))
                     .unwrap_or_else(|| crate::raw::json(&call.raw_arguments));
                 let own = crate::keeper::payload_in(self.context.private.as_ref(), item.provider_data.iter().flatten(), CALL_ID);
                 let id = own

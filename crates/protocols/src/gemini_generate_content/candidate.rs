@@ -332,7 +332,7 @@ impl State {
             draft.tell(candidate, of(EventBody::ToolArgumentsDelta(ArgumentsDelta { text: rest })));
         }
         let ready = ArgumentsReady {
-            input: Json::from_text(whole.clone()).ok(),
+            input: Json::of_arguments(&whole),
             raw_arguments: whole,
         };
         draft.tell(candidate, of(EventBody::ToolArgumentsReady(ready)));

@@ -220,7 +220,7 @@ impl Answer {
         }
         let ready = ArgumentsReady {
             raw_arguments: whole.to_owned(),
-            input: Json::from_text(whole.to_owned()).ok(),
+            input: Json::of_arguments(whole),
         };
         self.draft.tell(0, of(EventBody::ToolArgumentsReady(ready)));
     }

@@ -341,7 +341,7 @@ fn call(call_id: String, name: String, kind: UnifiedToolType, arguments: Option<
         tool_type: kind,
         namespace: None,
         server_label: None,
-        input: Json::from_text(raw.clone()).ok(),
+        input: Json::of_arguments(&raw),
         raw_arguments: raw,
         lifecycle: UnifiedToolLifecycle::ArgumentsReady,
         caller: None,

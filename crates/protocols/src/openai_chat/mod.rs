@@ -74,11 +74,7 @@ fn arguments_text(arguments: Option<&Json>) -> String {
 
 /// The parsed arguments; no text at all means none, and text that is not JSON cannot be parsed.
 fn parse_arguments(text: &str) -> Option<Json> {
-    if text.trim().is_empty() {
-        Json::from_text("{}".into()).ok()
-    } else {
-        Json::from_text(text.trim().to_owned()).ok()
-    }
+    Json::of_arguments(if text.trim().is_empty() { "{}" } else { text })
 }
 
 /// The argument text that a client gets.

@@ -1,6 +1,6 @@
 //! Items of hosted and built-in tools, approvals, programs, compaction, references, and items of unknown types.
 
-use super::decode_item::{Item, Made, arguments, call_id, caller, encrypted, input};
+use super::decode_item::{Item, Made, arguments, call_id, caller, encrypted};
 use super::decode_part;
 use super::decode_part::source_id;
 use super::kept::{self, Keeper, number};
@@ -329,7 +329,7 @@ fn image_generation(node: &Node, id: &UnifiedId, second: &UnifiedId) -> Vec<Made
 fn mcp_call(node: &Node, id: &UnifiedId, second: &UnifiedId) -> Vec<Made> {
     let mut call = hosted_call(node, id, UnifiedToolType::Mcp, &node.str("name").unwrap_or_default(), None);
     call.raw_arguments = arguments(node);
-    call.input = input(&call.raw_arguments);
+    call.input = Json::of_arguments(&call.raw_arguments);
     call.server_label = node.str("server_label");
     let error = node
         .get("error")
@@ -567,7 +567,7 @@ fn tool_search_call(node: &Node, id: &UnifiedId) -> Vec<Made> {
     let is_client = node.str("execution").as_deref() == Some("client");
     let mut call = hosted_call(node, id, UnifiedToolType::ToolSearch, "tool_search", None);
     call.raw_arguments = arguments(node);
-    call.input = input(&call.raw_arguments);
+    call.input = Json::of_arguments(&call.raw_arguments);
     if !is_client {
         return one(Role::Assistant, UnifiedItemBody::ServerToolCall(call));
     }

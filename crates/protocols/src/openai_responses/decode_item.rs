@@ -352,7 +352,7 @@ fn call(item: &Item<'_>, id: &UnifiedId, kind: &str) -> Vec<Made> {
     let input = if tool_type == UnifiedToolType::Custom {
         None
     } else {
-        input(&raw_arguments)
+        Json::of_arguments(&raw_arguments)
     };
     let body = ToolCallItem {
         call_id: call_id(node, id),
@@ -375,12 +375,6 @@ fn call(item: &Item<'_>, id: &UnifiedId, kind: &str) -> Vec<Made> {
 pub(super) fn arguments(node: &Node) -> String {
     node.get("arguments")
         .map_or_else(String::new, |value| value.as_text().unwrap_or_else(|| value.to_text()))
-}
-
-/// Arguments that are JSON.
-pub(super) fn input(text: &str) -> Option<Json> {
-    // The depth is bounded by the same pass that bounds it for everything else.
-    throughline_format::json::decode_str::<Json>(text).ok()
 }
 
 /// Who made a call.

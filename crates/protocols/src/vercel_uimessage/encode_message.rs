@@ -502,7 +502,7 @@ impl<'a, 'c> Messages<'a, 'c> {
             is_hosted: true,
             is_dynamic: true,
             is_text: false,
-            input: Json::from_text(raw.clone()).ok(),
+            input: Json::of_arguments(&raw),
             raw,
             lifecycle,
         };

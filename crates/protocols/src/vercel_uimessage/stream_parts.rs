@@ -250,7 +250,7 @@ impl Calls {
                 is_hosted: true,
                 is_dynamic: true,
                 is_text: false,
-                input: Json::from_text(raw.clone()).ok(),
+                input: Json::of_arguments(&raw),
                 raw,
                 lifecycle: UnifiedToolLifecycle::ArgumentsReady,
             };
