@@ -2183,6 +2183,10 @@ export interface UnifiedOperation {
   error?: UnifiedError;
   /** Portability decision. */
   portability?: UnifiedPortabilityDecision;
+  /** Wire form of the client that asked. */
+  sourceProfile?: UnifiedProtocolProfile;
+  /** What reading the request lost or kept aside; paths point into the client's body. */
+  decodeLoss?: UnifiedLossReport;
   /** What the projection lost. */
   loss?: UnifiedLossReport;
   /** When it was made. */

@@ -1,7 +1,7 @@
 //! Cancelling an operation, and stopping all of them when the process goes down.
 
 use crate::engine::Engine;
-use crate::live::CancelRequest;
+use crate::live::{CancelRequest, StopCause};
 use crate::principal::Principal;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -21,7 +21,8 @@ pub struct CancelOutcome {
 }
 
 impl Engine {
-    /// Asks a running operation to stop; its connection upstream is closed. Detaching a subscriber never does this.
+    /// Asks an operation to stop, running or waiting; its connection upstream is closed. Asking again changes nothing, and
+    /// detaching a subscriber never does this.
     ///
     /// # Errors
     /// `not-found.resource` when the operation is absent or somebody else's.
@@ -31,11 +32,12 @@ impl Engine {
         let mut operation = self.operation(principal, id).await?;
         match live {
             Some(live) if !operation.state.is_terminal() => {
-                live.cancel(CancelRequest {
-                    reason: reason.map(|r| sanitise(&r)),
-                    by_shutdown: false,
+                let reason = reason.map(|r| sanitise(&r));
+                let asked = live.cancel(CancelRequest {
+                    cause: StopCause::Client { reason },
+                    at: self.clock.now(),
                 });
-                operation.cancel_requested_at = Some(self.clock.now());
+                operation.cancel_requested_at = Some(asked.at);
                 Ok(CancelOutcome { operation, accepted: true })
             }
             _ => Ok(CancelOutcome {
@@ -49,15 +51,17 @@ impl Engine {
     pub async fn shutdown(&self) {
         self.stopping.store(true, Ordering::SeqCst);
         let all = u32::try_from(self.limits.concurrent_operations).unwrap_or(u32::MAX);
+        let waiting = u32::try_from(self.limits.queued_operations).unwrap_or(u32::MAX);
         loop {
             for live in self.publishers.all() {
                 live.cancel(CancelRequest {
-                    reason: None,
-                    by_shutdown: true,
+                    cause: StopCause::Shutdown,
+                    at: self.clock.now(),
                 });
             }
             // A turn that was being opened may join the list late, so the list is looked at again until every slot is free.
-            if tokio::time::timeout(SWEEP, self.slots.acquire_many(all)).await.is_ok() {
+            let idle = async { (self.queue.acquire_many(waiting).await, self.slots.acquire_many(all).await) };
+            if tokio::time::timeout(SWEEP, idle).await.is_ok() {
                 return;
             }
         }

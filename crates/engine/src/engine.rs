@@ -23,6 +23,10 @@ pub struct EngineLimits {
     pub ring_bytes: usize,
     /// Operations that run at one time.
     pub concurrent_operations: usize,
+    /// Background operations that wait until one of them ends.
+    pub queued_operations: usize,
+    /// Milliseconds that an operation may take at most, waiting and approvals included; then it expires.
+    pub operation_millis: i64,
     /// Items of one request.
     pub items_per_request: usize,
     /// Items of one answer, so that the event that lists them all always fits.
@@ -41,6 +45,8 @@ impl Default for EngineLimits {
             ring_events: 4_096,
             ring_bytes: 4 * 1024 * 1024,
             concurrent_operations: 256,
+            queued_operations: 1_024,
+            operation_millis: 24 * 3_600_000,
             items_per_request: 20_000,
             items_per_answer: 4_096,
             tools_per_request: 1_024,
@@ -79,6 +85,8 @@ pub struct Engine {
     pub(crate) storage_failed_at: std::sync::atomic::AtomicI64,
     /// One permit per operation that may run; a producer holds its own until its end is committed.
     pub(crate) slots: Arc<Semaphore>,
+    /// One permit per background operation that may wait for a slot.
+    pub(crate) queue: Arc<Semaphore>,
 }
 
 impl Engine {
@@ -104,6 +112,7 @@ impl Engine {
             stopping: std::sync::atomic::AtomicBool::new(false),
             storage_failed_at: std::sync::atomic::AtomicI64::new(0),
             slots: Arc::new(Semaphore::new(config.limits.concurrent_operations)),
+            queue: Arc::new(Semaphore::new(config.limits.queued_operations)),
         }))
     }
 

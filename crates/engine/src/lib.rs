@@ -9,14 +9,20 @@
 
 #![forbid(unsafe_code)]
 
+mod admission;
 mod cancel;
 mod claims;
+mod conversations;
 pub mod cursor;
+mod deadline;
 pub mod diagnostics;
 mod engine;
+mod idempotency;
+mod journal;
 pub mod lineage;
 pub mod live;
 mod opening;
+mod operations;
 pub mod owner;
 pub mod ports;
 mod principal;
@@ -33,9 +39,12 @@ mod tool_names;
 pub mod turn;
 
 pub use cancel::CancelOutcome;
+pub use conversations::{ConversationPage, ConversationQuery, NewConversation};
 pub use engine::{Engine, EngineConfig, EngineLimits};
+pub use journal::{ItemQuery, JournalPage, NewItems};
 pub use live::{Delivery, Subscription};
+pub use operations::{OperationLosses, OperationPage, OperationQuery, TranslationLoss};
 pub use principal::Principal;
 pub use recovery::RecoveryReport;
 pub use retention::CleanupReport;
-pub use turn::{Turn, TurnError, TurnRequest};
+pub use turn::{Turn, TurnError, TurnOptions, TurnRequest};

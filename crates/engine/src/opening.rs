@@ -17,8 +17,8 @@ use throughline_format::item::{ItemStatus, ProviderSwitchItem, SwitchReason, Uni
 use throughline_format::operation::{Cancellation, CleanupLease};
 use throughline_format::provenance::ItemOrigin;
 use throughline_format::{
-    ErrorCategory, EventBody, EventDraft, Fold, OperationState, SchemaVersion, UnifiedAttribution, UnifiedBranch, UnifiedConversation,
-    UnifiedError, UnifiedId, UnifiedItem, UnifiedItemBase, UnifiedItemProvenance, UnifiedLease, UnifiedOperation, fingerprint,
+    EventBody, EventDraft, Fold, OperationState, SchemaVersion, UnifiedAttribution, UnifiedBranch, UnifiedConversation, UnifiedError,
+    UnifiedId, UnifiedItem, UnifiedItemBase, UnifiedItemProvenance, UnifiedLease, UnifiedOperation,
 };
 use throughline_protocols::DecodedRequest;
 use throughline_store::{LineageRow, WriteBatch, WriteOp};
@@ -83,7 +83,11 @@ impl Opening {
             schema_version: SchemaVersion,
             operation_id: prepared.operation_id.clone(),
             conversation_id: conversation_id.clone(),
-            state: OperationState::Running,
+            state: if prepared.waits {
+                OperationState::Queued
+            } else {
+                OperationState::Running
+            },
             owner: Some(target.owner.clone()),
             principal_ref: prepared.principal_ref.clone(),
             source_branch_id: branch_id.clone(),
@@ -94,18 +98,19 @@ impl Opening {
             webhook: None,
             cancellation: Cancellation::BestEffort,
             cancel_requested_at: None,
-            idempotency_key_hash: None,
-            request_fingerprint: fingerprint(&prepared.decoded.unified)
-                .map_err(|e| UnifiedError::new(ErrorCategory::InvalidRequest, "invalid-value", e.to_string()))?,
+            idempotency_key_hash: prepared.key.as_ref().map(|key| key.hash),
+            request_fingerprint: prepared.fingerprint,
             result_id: None,
             error: None,
             portability: None,
+            source_profile: Some(prepared.turn.codec.profile()),
+            decode_loss: Some(crate::turn::bounded(prepared.decoded.loss.clone())),
             loss: None,
             created_at: now,
-            started_at: Some(now),
+            started_at: (!prepared.waits).then_some(now),
             updated_at: now,
             ended_at: None,
-            deadline: None,
+            deadline: Some(prepared.deadline),
             cleanup_lease: Some(CleanupLease {
                 lease_id: engine.ids.next(IdKind::Lease),
                 expires_at: now.plus_millis(LEASE_MILLIS),
@@ -126,24 +131,28 @@ impl Opening {
         })
     }
 
-    /// The scribe of the operation, at the place of its answer, and `operation.created` and `operation.running` as it wrote them.
+    /// The scribe of the operation, at the place of its answer, and `operation.created` and its first state as it wrote them.
     pub(crate) fn first_events(
         &self,
         engine: &Engine,
-        decoded: &DecodedRequest,
+        prepared: &Prepared,
         target: &Target,
     ) -> Result<(Scribe, Vec<Written>), UnifiedError> {
+        let decoded = &prepared.decoded;
         let created = EventBody::OperationCreated(OperationCreated {
             source_branch_id: self.branch_id.clone(),
             source_head_item_id: self.operation.source_head_item_id.clone(),
             target: target.codec.profile(),
             requested_model: Some(decoded.unified.model.requested.clone()),
-            background: None,
+            background: prepared.turn.options.background.then_some(true),
         });
-        let running = EventBody::OperationRunning(OperationChanged::default());
+        let state = match self.operation.state {
+            OperationState::Queued => EventBody::OperationQueued(OperationChanged::default()),
+            _ => EventBody::OperationRunning(OperationChanged::default()),
+        };
         let id = self.operation.operation_id.clone();
         let mut scribe = Scribe::new(id.clone(), Fold::new(id), self.seat(decoded), engine.limits);
-        let events = scribe.write(vec![EventDraft::new(created), EventDraft::new(running)], self.operation.created_at)?;
+        let events = scribe.write(vec![EventDraft::new(created), EventDraft::new(state)], self.operation.created_at)?;
         Ok((scribe, events))
     }
 

@@ -3,10 +3,12 @@
 //! Chunks that arrive while a commit is on its way are decoded together afterwards and their deltas joined; the commit in
 //! flight is the batching window, so an idle stream has no added latency and a fast one no commit per token.
 
+use crate::admission::Admission;
+use crate::deadline::Alarm;
 use crate::engine::Engine;
 use crate::lineage::chain::Link;
 use crate::lineage::{calls, issued};
-use crate::live::{CancelRequest, Live};
+use crate::live::{CancelRequest, Live, StopCause};
 use crate::ports::{Target, UpstreamCall, UpstreamReply};
 use crate::private;
 use crate::projector::{Outgoing, Projector};
@@ -24,7 +26,7 @@ use throughline_format::item::{InterruptionCause, UnifiedItemBody};
 use throughline_format::{ErrorCategory, Sha256, UnifiedError, UnifiedId, UnifiedItem, UnifiedOperation};
 use throughline_protocols::{DecodeContext, Decoded, EncodeContext, StreamDecoder};
 use throughline_store::{IssuedId, WriteBatch, WriteOp, owner_fingerprint};
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::watch;
 
 /// First and longest pause between two tries to commit the end.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -50,17 +52,22 @@ pub(crate) struct Producer {
 }
 
 /// Why the loop over the answer ended without a terminal event of its own.
-enum Stop {
+pub(crate) enum Stop {
     Cancelled(CancelRequest),
     Failed(UnifiedError),
 }
 
 impl Producer {
-    /// Runs to the end; `closing` and `slot` are held until the end is committed.
-    pub(crate) async fn run(mut self, closing: CloseOnDrop, slot: Option<OwnedSemaphorePermit>) {
+    /// Runs to the end; `closing` and the slot are held until the end is committed.
+    pub(crate) async fn run(mut self, closing: CloseOnDrop, mut admission: Admission) {
         let mut cancel = self.live.watch_cancel();
+        let alarm = Alarm::set(&self.engine, &self.live, self.operation.deadline);
         // A codec that panics must not leave an operation that runs for ever.
-        let driven = AssertUnwindSafe(self.drive(&mut cancel)).catch_unwind().await;
+        let driven = async {
+            self.admit(&mut admission, &mut cancel).await?;
+            self.drive(&mut cancel).await
+        };
+        let driven = AssertUnwindSafe(driven).catch_unwind().await;
         let stop = match driven {
             Ok(Ok(())) => None,
             Ok(Err(stop)) => Some(stop),
@@ -73,7 +80,7 @@ impl Producer {
         if let Some(stop) = stop {
             self.end(stop).await;
         }
-        drop((closing, slot));
+        drop((closing, admission, alarm));
     }
 
     async fn drive(&mut self, cancel: &mut watch::Receiver<Option<CancelRequest>>) -> Result<(), Stop> {
@@ -354,18 +361,21 @@ impl Producer {
 
     fn ending(&mut self, stop: Stop) -> Ending {
         match stop {
-            Stop::Cancelled(request) if request.by_shutdown => Ending::interrupted(
-                UnifiedError::new(
-                    ErrorCategory::Interrupted,
-                    "shutdown",
-                    "the gateway was stopped while the answer was on its way",
+            Stop::Cancelled(request) => match request.cause {
+                StopCause::Shutdown => Ending::interrupted(
+                    UnifiedError::new(
+                        ErrorCategory::Interrupted,
+                        "shutdown",
+                        "the gateway was stopped while the answer was on its way",
+                    ),
+                    InterruptionCause::ProcessRestart,
                 ),
-                InterruptionCause::ProcessRestart,
-            ),
-            Stop::Cancelled(request) => {
-                self.operation.cancel_requested_at = Some(self.engine.clock.now());
-                Ending::Cancelled { reason: request.reason }
-            }
+                StopCause::Deadline => Ending::Expired,
+                StopCause::Client { reason } => {
+                    self.operation.cancel_requested_at = Some(request.at);
+                    Ending::Cancelled { reason }
+                }
+            },
             Stop::Failed(error) if error.category == ErrorCategory::Interrupted => {
                 Ending::interrupted(error, InterruptionCause::ConnectionLost)
             }
@@ -456,15 +466,12 @@ fn connection_broke() -> UnifiedError {
 }
 
 /// Resolves when somebody asks to cancel.
-async fn cancelled(cancel: &mut watch::Receiver<Option<CancelRequest>>) -> CancelRequest {
-    let request = cancel
-        .wait_for(Option::is_some)
-        .await
-        .map(|request| request.clone().unwrap_or_default());
+pub(crate) async fn cancelled(cancel: &mut watch::Receiver<Option<CancelRequest>>) -> CancelRequest {
+    let request = cancel.wait_for(Option::is_some).await.ok().and_then(|request| request.clone());
     match request {
-        Ok(request) => request,
+        Some(request) => request,
         // The sender lives as long as the producer holds its `Live`.
-        Err(_) => std::future::pending().await,
+        None => std::future::pending().await,
     }
 }
 

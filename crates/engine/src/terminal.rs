@@ -24,6 +24,7 @@ pub(crate) enum Ending {
     Failed { error: UnifiedError },
     Interrupted { error: UnifiedError, cause: InterruptionCause },
     Cancelled { reason: Option<String> },
+    Expired,
 }
 
 impl Ending {
@@ -84,6 +85,16 @@ pub(crate) fn drafts(ending: Ending, fold: &Fold, operation_id: &UnifiedId, now:
             vec![
                 interruption(fold, operation_id, cause, now),
                 EventDraft::new(EventBody::OperationFailed(ErrorEvent { error })),
+                last,
+            ]
+        }
+        Ending::Expired => {
+            let status = UnifiedResponseStatus::finished(UnifiedFinishReason::Incomplete, None);
+            let reason = Some("the deadline of the operation passed".to_owned());
+            let last = completed(&status);
+            vec![
+                interruption(fold, operation_id, InterruptionCause::Deadline, now),
+                EventDraft::new(EventBody::OperationExpired(OperationChanged { reason })),
                 last,
             ]
         }
@@ -161,6 +172,9 @@ pub(crate) fn batch(
     operation.state = fold.operation_state().unwrap_or(OperationState::Failed);
     operation.result_id = Some(result.response_id.clone());
     operation.error.clone_from(&result.error);
+    if operation.state == OperationState::Expired {
+        operation.error = Some(crate::deadline::expired());
+    }
     operation.ended_at = Some(batch.now);
     operation.updated_at = batch.now;
     operation.last_sequence = fold.last_sequence();

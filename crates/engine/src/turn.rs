@@ -1,8 +1,11 @@
 //! One turn, up to the upstream call: decode, find the conversation, project, commit the input, open the operation.
 
+use crate::admission::Admission;
+use crate::deadline;
 use crate::engine::Engine;
+use crate::idempotency::{self, IdempotencyKey};
 use crate::lineage::find::Search;
-use crate::live::{CancelRequest, Live, Subscription};
+use crate::live::{CancelRequest, Live, StopCause, Subscription};
 use crate::opening::Opening;
 use crate::ports::{IdKind, Router, Target};
 use crate::principal::Principal;
@@ -14,12 +17,11 @@ use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use throughline_format::{
-    ErrorCategory, Fold, LossSeverity, OperationState, Timestamp, UnifiedError, UnifiedId, UnifiedItem, UnifiedLossEntry,
+    ErrorCategory, Fold, LossSeverity, OperationState, Sha256, Timestamp, UnifiedError, UnifiedId, UnifiedItem, UnifiedLossEntry,
     UnifiedLossReport, UnifiedRequirement, UnifiedResultV2,
 };
-use throughline_protocols::{Codec, DecodeContext, DecodedRequest, EncodeContext, Feature, strength::set_strength};
+use throughline_protocols::{Codec, DecodeContext, DecodedRequest, EncodeContext, Feature, PrivateState, strength::set_strength};
 use throughline_store::StoreError;
-use tokio::sync::OwnedSemaphorePermit;
 
 /// How often a turn is placed anew when another one moves the branch head in between.
 const PLACE_ATTEMPTS: usize = 4;
@@ -46,6 +48,19 @@ pub struct TurnRequest {
     pub client_headers: Vec<(String, String)>,
     /// Safe transport metadata.
     pub transport: Option<throughline_format::transport::UnifiedTransportMetadata>,
+    /// How the operation is to run.
+    pub options: TurnOptions,
+}
+
+/// How an operation is to run; the default is a turn in the foreground.
+#[derive(Clone, Debug, Default)]
+pub struct TurnOptions {
+    /// The client's name for this request: the same key with the same request is the same operation.
+    pub idempotency_key: Option<String>,
+    /// Nobody waits for the answer: when too many operations run, it is queued and not refused.
+    pub background: bool,
+    /// Until when it may take; the engine's own limit counts when that is earlier.
+    pub deadline: Option<Timestamp>,
 }
 
 /// Why a turn did not begin. Nothing was committed and nothing was sent.
@@ -106,7 +121,8 @@ impl Turn {
                 "operation",
                 "the operation was cancelled",
             )),
-            Some(OperationState::Completed | OperationState::RequiresAction) => Ok(result),
+            Some(OperationState::Expired) => Err(deadline::expired()),
+            Some(OperationState::Completed) => Ok(result),
             // The producer could not commit the end: what came is in the store, and recovery ends the operation.
             _ => Err(UnifiedError::new(
                 ErrorCategory::Interrupted,
@@ -125,6 +141,14 @@ pub(crate) struct Prepared {
     pub(crate) operation_id: UnifiedId,
     pub(crate) request_id: UnifiedId,
     pub(crate) now: Timestamp,
+    /// The client's key for this request.
+    pub(crate) key: Option<IdempotencyKey>,
+    /// Digest of what was asked and where.
+    pub(crate) fingerprint: Sha256,
+    /// Until when it may take.
+    pub(crate) deadline: Timestamp,
+    /// Whether it waits for a slot.
+    pub(crate) waits: bool,
 }
 
 impl Engine {
@@ -141,30 +165,27 @@ impl Engine {
             )
             .into());
         }
-        let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() else {
-            return Err(UnifiedError::new(
-                ErrorCategory::Limit,
-                "concurrency",
-                "too many operations run at one time; ask again in a moment",
-            )
-            .into());
-        };
-        let prepared = self.prepare(turn)?;
+        let mut prepared = self.prepare(turn)?;
+        if let Some(turn) = self.known(&prepared).await? {
+            return Ok(turn);
+        }
+        let admission = Admission::ask(self, prepared.turn.options.background)?;
+        prepared.waits = admission.waits();
         let targets = router.route(&prepared.turn.codec.profile().family, &prepared.decoded.unified.model.requested)?;
         // A caller that goes away in the middle must not leave an operation without a producer, so opening runs to its end by itself.
         let engine = Arc::clone(self);
-        let opened = tokio::spawn(async move { engine.open(Arc::new(prepared), targets, slot).await });
+        let opened = tokio::spawn(async move { engine.open(Arc::new(prepared), targets, admission).await });
         opened
             .await
             .unwrap_or_else(|_| Err(UnifiedError::new(ErrorCategory::Internal, "panic", "the turn could not be opened").into()))
     }
 
-    async fn open(self: Arc<Self>, prepared: Arc<Prepared>, targets: Vec<Target>, slot: OwnedSemaphorePermit) -> Result<Turn, TurnError> {
+    async fn open(self: Arc<Self>, prepared: Arc<Prepared>, targets: Vec<Target>, admission: Admission) -> Result<Turn, TurnError> {
         let mut opening = TurnOpening {
             engine: self,
             prepared,
             targets,
-            slot: Some(slot),
+            admission: Some(admission),
         };
         for attempt in 1..=PLACE_ATTEMPTS {
             if let Some(turn) = opening.place(attempt == PLACE_ATTEMPTS).await? {
@@ -214,7 +235,16 @@ impl Engine {
             set_strength(&mut decoded.unified, *feature, UnifiedRequirement::Required);
         }
         let principal_ref = turn.principal.reference(&self.vault)?;
+        let key = turn
+            .options
+            .idempotency_key
+            .as_deref()
+            .map(|key| IdempotencyKey::read(&self.vault, key));
         Ok(Prepared {
+            key: key.transpose()?,
+            fingerprint: idempotency::fingerprint(&turn),
+            deadline: self.deadline(now, turn.options.deadline)?,
+            waits: false,
             turn,
             principal_ref,
             decoded,
@@ -224,12 +254,12 @@ impl Engine {
         })
     }
 
-    fn client_context(&self, prepared: &Prepared, live: &Arc<Live>) -> EncodeContext {
+    pub(crate) fn client_context(&self, prepared: &Prepared, private: Arc<dyn PrivateState>) -> EncodeContext {
         let capabilities = throughline_protocols::Capabilities::of(prepared.turn.codec.capabilities());
         let usage = prepared.decoded.unified.output.as_ref().and_then(|o| o.includes.as_ref());
         EncodeContext {
             target_model: None,
-            private: Arc::new(ClientState(Arc::clone(live))),
+            private,
             synthetic: self.synthetic.clone(),
             stream: prepared.decoded.stream,
             stream_usage: usage.is_some_and(|i| i.value.contains(&throughline_format::intent::Include::StreamUsage)),
@@ -245,7 +275,7 @@ struct TurnOpening {
     engine: Arc<Engine>,
     prepared: Arc<Prepared>,
     targets: Vec<Target>,
-    slot: Option<OwnedSemaphorePermit>,
+    admission: Option<Admission>,
 }
 
 impl TurnOpening {
@@ -290,7 +320,7 @@ impl TurnOpening {
             });
         }
         opening.operation.loss = Some(bounded(outgoing.loss.clone()));
-        let (scribe, events) = opening.first_events(engine, &prepared.decoded, target)?;
+        let (scribe, events) = opening.first_events(engine, prepared, target)?;
         let cursor = engine.cursor(&prepared.turn.principal, &opening.conversation_id, &prepared.operation_id, 0)?;
         let batch = opening.batch(engine, prepared, &found, &claims, &events)?;
         // The publisher is there before the operation is, so nobody who finds the operation misses it.
@@ -299,19 +329,27 @@ impl TurnOpening {
         match engine.commit(batch).await {
             Ok(_) => {}
             Err(StoreError::HeadMoved { .. }) => return Ok(None),
+            // Another request with the same key came first.
+            Err(StoreError::Idempotency {
+                operation_id,
+                same_request: true,
+            }) => {
+                drop(closing);
+                return engine.rejoin(prepared, &operation_id).await.map(Some);
+            }
             Err(e) => return Err(e.to_unified().into()),
         }
         live.publish(events);
         if engine.stopping.load(Ordering::SeqCst) {
             live.cancel(CancelRequest {
-                reason: None,
-                by_shutdown: true,
+                cause: StopCause::Shutdown,
+                at: engine.clock.now(),
             });
         }
 
         let mut loss = prepared.decoded.loss.clone();
         loss.extend(outgoing.loss.clone());
-        let encode = engine.client_context(prepared, &live);
+        let encode = engine.client_context(prepared, Arc::new(ClientState(Arc::clone(&live))));
         let turn = Turn {
             operation_id: prepared.operation_id.clone(),
             conversation_id: opening.conversation_id.clone(),
@@ -336,7 +374,9 @@ impl TurnOpening {
             issued_states: Vec::new(),
             tool_names: ToolNames::default(),
         };
-        tokio::spawn(producer.run(closing, self.slot.take()));
+        if let Some(admission) = self.admission.take() {
+            tokio::spawn(producer.run(closing, admission));
+        }
         Ok(Some(turn))
     }
 }

@@ -37,6 +37,7 @@ pub mod portability;
 pub mod profile;
 pub mod provenance;
 mod record_kind;
+pub mod rename;
 pub mod request;
 pub mod resource;
 pub mod result;

@@ -4,7 +4,7 @@ use crate::conversation::UnifiedPortabilityDecision;
 use crate::error::UnifiedError;
 use crate::loss::UnifiedLossReport;
 use crate::macros::{record, words};
-use crate::profile::SchemaVersion;
+use crate::profile::{SchemaVersion, UnifiedProtocolProfile};
 use crate::resource::{ResourceStatus, ResourceType, UnifiedProviderResourceRef, UnifiedResourceOwner};
 use crate::{Count, Sha256, Timestamp, UnifiedId};
 
@@ -122,6 +122,10 @@ record! {
         error?: UnifiedError,
         /// Portability decision.
         portability?: UnifiedPortabilityDecision,
+        /// Wire form of the client that asked.
+        source_profile?: UnifiedProtocolProfile,
+        /// What reading the request lost or kept aside; paths point into the client's body.
+        decode_loss?: UnifiedLossReport,
         /// What the projection lost.
         loss?: UnifiedLossReport,
         /// When it was made.

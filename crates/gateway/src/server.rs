@@ -380,6 +380,8 @@ fn engine_limits(config: &Config) -> EngineLimits {
         ring_events: config.limits.ring_events,
         ring_bytes: config.limits.ring,
         concurrent_operations: config.limits.concurrent_operations,
+        queued_operations: config.limits.queued_operations,
+        operation_millis: i64::try_from(config.limits.operation.as_millis()).unwrap_or(i64::MAX),
         items_per_request: config.limits.items_per_request,
         tools_per_request: config.limits.tools_per_request,
         answer_bytes: config.limits.answer,

@@ -53,6 +53,7 @@ pub mod strength;
 pub mod synthetic;
 pub mod tool_name;
 pub mod tool_offer;
+pub mod unified_native;
 pub mod vercel_uimessage;
 mod visible_text;
 pub mod wire;

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use throughline_engine::{Engine, EngineConfig, EngineLimits, Principal, TurnRequest};
+use throughline_engine::{Engine, EngineConfig, EngineLimits, Principal, TurnOptions, TurnRequest};
 use throughline_format::{Sha256, Timestamp, UnifiedError, UnifiedId, UnifiedItem};
 use throughline_protocols::{Capabilities, EncodeContext, families};
 use throughline_store::{ItemPage, MAX_PAGE, StoreError, Vault, WriteBatch, WriteOp};
@@ -277,6 +277,7 @@ impl World {
             client_family: None,
             client_headers: Vec::new(),
             transport: None,
+            options: TurnOptions::default(),
         })
     }
 

@@ -7,5 +7,5 @@
 mod publisher;
 mod subscription;
 
-pub(crate) use publisher::{CancelRequest, Live, Publishers};
+pub(crate) use publisher::{CancelRequest, Live, Publishers, StopCause};
 pub use subscription::{Delivery, Subscription};

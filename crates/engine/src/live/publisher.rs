@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use throughline_format::UnifiedId;
+use throughline_format::{Timestamp, UnifiedId};
 use tokio::sync::watch;
 
 /// Recent committed events of one operation, and how far it is committed.
@@ -26,12 +26,25 @@ pub(crate) struct Head {
     pub(crate) closed: bool,
 }
 
-/// Somebody asked to cancel.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct CancelRequest {
-    pub(crate) reason: Option<String>,
+/// Why an operation is to stop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum StopCause {
+    /// Somebody asked to cancel.
+    Client {
+        /// Why, in their words.
+        reason: Option<String>,
+    },
     /// The process is going down, which is an interruption and no cancellation.
-    pub(crate) by_shutdown: bool,
+    Shutdown,
+    /// Its time is over.
+    Deadline,
+}
+
+/// A request to stop an operation.
+#[derive(Clone, Debug)]
+pub(crate) struct CancelRequest {
+    pub(crate) cause: StopCause,
+    pub(crate) at: Timestamp,
 }
 
 struct Ring {
@@ -113,8 +126,20 @@ impl Live {
         self.cancel.subscribe()
     }
 
-    pub(crate) fn cancel(&self, request: CancelRequest) {
-        self.cancel.send_replace(Some(request));
+    /// Asks the producer to stop; the first request counts, and is given back.
+    pub(crate) fn cancel(&self, request: CancelRequest) -> CancelRequest {
+        let mut first = request.clone();
+        self.cancel.send_if_modified(|pending| match pending {
+            Some(earlier) => {
+                first = earlier.clone();
+                false
+            }
+            None => {
+                *pending = Some(request);
+                true
+            }
+        });
+        first
     }
 
     pub(crate) fn disclose(&self, resource_id: UnifiedId, payload: Bytes) {

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use throughline_engine::ports::{Clock, IdKind, IdSource, Router, Target, Upstream, UpstreamCall, UpstreamReply};
-use throughline_engine::{Engine, EngineConfig, EngineLimits, Principal, Turn, TurnRequest};
+use throughline_engine::{Engine, EngineConfig, EngineLimits, Principal, Turn, TurnOptions, TurnRequest};
 use throughline_format::{ErrorCategory, ProtocolFamily, Timestamp, UnifiedError, UnifiedId, UnifiedItem, UnifiedResourceOwner};
 use throughline_protocols::{Capabilities, codec_of};
 use throughline_store::{ConversationFilter, ItemPage, KeyRing, MemorySettings, MemoryStore, OsRandom, UnifiedStateStore, Vault};
@@ -167,6 +167,7 @@ impl World {
             client_family: None,
             client_headers: Vec::new(),
             transport: None,
+            options: TurnOptions::default(),
         }
     }
 

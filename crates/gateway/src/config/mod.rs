@@ -122,6 +122,10 @@ pub struct LimitsConfig {
     pub tools_per_request: usize,
     /// Operations at one time.
     pub concurrent_operations: usize,
+    /// Background operations that wait for one of them to end.
+    pub queued_operations: usize,
+    /// How long an operation may take at most.
+    pub operation: Duration,
     /// Recent events in memory for each operation.
     pub ring_events: usize,
     /// Bytes of them.
@@ -143,6 +147,8 @@ impl Default for LimitsConfig {
             items_per_request: 20_000,
             tools_per_request: 1_024,
             concurrent_operations: 256,
+            queued_operations: 1_024,
+            operation: Duration::from_hours(24),
             ring_events: 4_096,
             ring: 4 * MIB,
             subscriber_lag: Duration::from_mins(1),

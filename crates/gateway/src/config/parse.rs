@@ -181,12 +181,16 @@ fn limits(section: &Section<'_, '_>) -> LimitsConfig {
     count("items_per_request", &mut limits.items_per_request);
     count("tools_per_request", &mut limits.tools_per_request);
     count("concurrent_operations", &mut limits.concurrent_operations);
+    count("queued_operations", &mut limits.queued_operations);
     count("ring_events", &mut limits.ring_events);
     if let Some(size) = section.size("artifact") {
         limits.artifact = size;
     }
     if let Some(lag) = section.duration("subscriber_lag") {
         limits.subscriber_lag = lag;
+    }
+    if let Some(longest) = section.duration("operation") {
+        limits.operation = longest;
     }
     section.finish(&[]);
     limits

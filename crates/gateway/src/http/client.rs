@@ -69,6 +69,20 @@ pub(super) fn id_header(headers: &HeaderMap, name: &'static str) -> Result<Optio
     })
 }
 
+/// The client's name for a request, in `Idempotency-Key`.
+pub(super) fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, UnifiedError> {
+    let Some(value) = headers.get("idempotency-key") else {
+        return Ok(None);
+    };
+    value.to_str().map(|key| Some(key.trim().to_owned())).map_err(|_| {
+        UnifiedError::new(
+            ErrorCategory::InvalidRequest,
+            "invalid-value",
+            "the header idempotency-key has characters other than visible ASCII",
+        )
+    })
+}
+
 /// Features that `throughline-require` names.
 pub(super) fn required_features(headers: &HeaderMap) -> Result<Vec<Feature>, UnifiedError> {
     let mut features = Vec::new();

@@ -3,6 +3,7 @@
 use super::App;
 use super::failure::{Failure, event_stream, json};
 use super::gate::Scope;
+use super::lists;
 use super::relay::{self, Detached, Framing};
 use axum::Extension;
 use axum::body::Body;
@@ -14,9 +15,6 @@ use serde_json::value::RawValue;
 use std::sync::Arc;
 use throughline_engine::{Delivery, Engine, Principal, Subscription};
 use throughline_format::{ErrorCategory, UnifiedError, UnifiedId, UnifiedOperation};
-
-/// Events of a page when none are asked for, and at most.
-const PAGE: (usize, usize) = (50, 200);
 
 /// Where a reader begins, and how much it wants.
 #[derive(Debug, Default, Deserialize)]
@@ -56,7 +54,14 @@ async fn respond(app: &Arc<App>, principal: &Principal, id: &str, start: &Start,
         start: after,
     };
     if wants_page(headers) {
-        return page(subscription, &framing, operation.last_sequence, after, limit(start)?).await;
+        return page(
+            subscription,
+            &framing,
+            operation.last_sequence,
+            after,
+            lists::limit(start.limit.as_deref())?,
+        )
+        .await;
     }
     Ok(event_stream(relay::body(app, subscription, framing, Bytes::new())))
 }
@@ -109,18 +114,6 @@ fn wants_page(headers: &HeaderMap) -> bool {
     accept.contains("application/json") && !accept.contains("text/event-stream")
 }
 
-fn limit(start: &Start) -> Result<usize, UnifiedError> {
-    let Some(text) = &start.limit else { return Ok(PAGE.0) };
-    let number = text.parse::<usize>().ok().filter(|number| (1..=PAGE.1).contains(number));
-    number.ok_or_else(|| {
-        UnifiedError::new(
-            ErrorCategory::InvalidRequest,
-            "invalid-value",
-            format!("expected a number from 1 to {} in ?limit=", PAGE.1),
-        )
-    })
-}
-
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Page {
@@ -154,13 +147,13 @@ async fn page(
 }
 
 /// Events as the native API sends them.
-struct EventFraming {
-    engine: Arc<Engine>,
-    principal: Principal,
-    conversation: UnifiedId,
-    operation: UnifiedId,
+pub(super) struct EventFraming {
+    pub(super) engine: Arc<Engine>,
+    pub(super) principal: Principal,
+    pub(super) conversation: UnifiedId,
+    pub(super) operation: UnifiedId,
     /// Where the subscriber began.
-    start: u64,
+    pub(super) start: u64,
 }
 
 impl EventFraming {

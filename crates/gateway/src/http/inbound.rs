@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 use std::sync::Arc;
-use throughline_engine::{Delivery, Principal, Turn, TurnError, TurnRequest};
+use throughline_engine::{Delivery, Principal, Turn, TurnError, TurnOptions, TurnRequest};
 use throughline_format::event::{ErrorEvent, EventBody, EventDraft};
 use throughline_format::{ErrorCategory, LossDisposition, UnifiedError, UnifiedId, UnifiedLossReport};
 use throughline_protocols::{Codec, StreamEncoder};
@@ -55,43 +55,15 @@ pub(super) async fn turn(
     shape: Shape,
 ) -> Response<Body> {
     if app.phase() >= Phase::Draining {
-        return Failure::from(UnifiedError::new(
-            ErrorCategory::Overloaded,
-            "draining",
-            "the gateway is shutting down; ask again in a moment",
-        ))
-        .respond(&scope);
+        return Failure::from(draining()).respond(&scope);
     }
     let request = match request(&app, &codec, principal, &headers, body).await {
         Ok(request) => request,
         Err(error) => return Failure::from(error).respond(&scope),
     };
-    // In a task of its own: a client that goes away meanwhile must not stop a turn half-way.
-    let (engine, routes) = (Arc::clone(&app.engine), Arc::clone(&app.routes));
-    let begun = tokio::spawn(async move { engine.begin(request, routes.as_ref()).await }).await;
-    let mut turn = match begun {
-        Ok(Ok(turn)) => turn,
-        Ok(Err(TurnError { error, loss })) => {
-            let mut response = Failure {
-                error,
-                loss: loss.clone(),
-                cursor: None,
-            }
-            .respond(&scope);
-            if let Some(loss) = loss {
-                set_loss(response.headers_mut(), &loss);
-            }
-            return response;
-        }
-        Err(_) => {
-            tracing::error!(request = %scope.request_id, "a turn panicked before it began");
-            return Failure::from(UnifiedError::new(
-                ErrorCategory::Internal,
-                "panic",
-                "the gateway made a mistake; the request ID helps to find it",
-            ))
-            .respond(&scope);
-        }
+    let mut turn = match begin(&app, &scope, request).await {
+        Ok(turn) => turn,
+        Err(TurnError { error, loss }) => return refused(&scope, error, loss),
     };
     let meta = Meta::of(&turn);
     if let Some(began) = shape.began {
@@ -110,6 +82,44 @@ pub(super) async fn turn(
         Shape::mark(response.headers_mut(), shape.stream_headers);
     }
     response
+}
+
+/// Begins a turn in a task of its own: a client that goes away meanwhile must not stop it half-way.
+pub(super) async fn begin(app: &App, scope: &Scope, request: TurnRequest) -> Result<Turn, TurnError> {
+    let (engine, routes) = (Arc::clone(&app.engine), Arc::clone(&app.routes));
+    let begun = tokio::spawn(async move { engine.begin(request, routes.as_ref()).await }).await;
+    begun.unwrap_or_else(|_| {
+        tracing::error!(request = %scope.request_id, "a turn panicked before it began");
+        Err(UnifiedError::new(
+            ErrorCategory::Internal,
+            "panic",
+            "the gateway made a mistake; the request ID helps to find it",
+        )
+        .into())
+    })
+}
+
+/// The answer to a turn that did not begin.
+pub(super) fn refused(scope: &Scope, error: UnifiedError, loss: Option<UnifiedLossReport>) -> Response<Body> {
+    let mut response = Failure {
+        error,
+        loss: loss.clone(),
+        cursor: None,
+    }
+    .respond(scope);
+    if let Some(loss) = loss {
+        set_loss(response.headers_mut(), &loss);
+    }
+    response
+}
+
+/// The error of a gateway that takes nothing new any more.
+pub(super) fn draining() -> UnifiedError {
+    UnifiedError::new(
+        ErrorCategory::Overloaded,
+        "draining",
+        "the gateway is shutting down; ask again in a moment",
+    )
 }
 
 async fn request(
@@ -135,11 +145,15 @@ async fn request(
         client_family: client::family_of(headers),
         client_headers: client::client_headers(headers),
         transport: None,
+        options: TurnOptions {
+            idempotency_key: client::idempotency_key(headers)?,
+            ..TurnOptions::default()
+        },
     })
 }
 
 /// What an answer tells about its turn.
-struct Meta {
+pub(super) struct Meta {
     conversation: UnifiedId,
     operation: UnifiedId,
     request: UnifiedId,
@@ -148,7 +162,7 @@ struct Meta {
 }
 
 impl Meta {
-    fn of(turn: &Turn) -> Self {
+    pub(super) fn of(turn: &Turn) -> Self {
         Self {
             conversation: turn.conversation_id.clone(),
             operation: turn.operation_id.clone(),
@@ -158,7 +172,7 @@ impl Meta {
         }
     }
 
-    fn apply(&self, headers: &mut HeaderMap) {
+    pub(super) fn apply(&self, headers: &mut HeaderMap) {
         for (name, value) in [
             (CONVERSATION, self.conversation.as_str()),
             (OPERATION, self.operation.as_str()),
@@ -173,7 +187,7 @@ impl Meta {
     }
 }
 
-fn set_loss(headers: &mut HeaderMap, loss: &UnifiedLossReport) {
+pub(super) fn set_loss(headers: &mut HeaderMap, loss: &UnifiedLossReport) {
     headers.insert(
         LOSS,
         HeaderValue::from_static(match loss.disposition {
@@ -227,7 +241,14 @@ async fn opening(turn: &mut Turn, framing: &mut ProtocolFraming) -> Result<Bytes
         match event.body {
             EventBody::ResponseStarted(_) | EventBody::OperationCompleted(_) => begun = true,
             EventBody::OperationFailed(ErrorEvent { error }) => return Err(error),
-            EventBody::OperationCancelled(_) | EventBody::OperationExpired(_) => {
+            EventBody::OperationExpired(_) => {
+                return Err(UnifiedError::new(
+                    ErrorCategory::Timeout,
+                    "deadline",
+                    "the deadline of the operation passed before it had an answer",
+                ));
+            }
+            EventBody::OperationCancelled(_) => {
                 return Err(UnifiedError::new(
                     ErrorCategory::Cancelled,
                     "operation",

@@ -11,9 +11,11 @@ mod failure;
 mod gate;
 mod health;
 mod inbound;
+mod lists;
 mod models;
 mod operations;
 mod relay;
+mod start;
 mod surface;
 mod view;
 
@@ -151,9 +153,11 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/vercel/chat/{id}/stream", get(chats::resume))
         .route("/v1/models", get(models::list))
         .route("/v1/models/{id}", get(models::one))
+        .route("/unified/v2/operations", get(operations::list).post(start::begin))
         .route("/unified/v2/operations/{id}", get(operations::one))
         .route("/unified/v2/operations/{id}/events", get(events::stream))
         .route("/unified/v2/operations/{id}/cancel", post(operations::cancel))
+        .route("/unified/v2/operations/{id}/loss", get(operations::loss))
         .route("/healthz", get(health::healthz))
         .route("/readyz", get(health::readyz))
         .route("/", get(health::root))

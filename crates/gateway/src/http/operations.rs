@@ -1,17 +1,19 @@
-//! GET /unified/v2/operations/{id} and POST .../cancel.
+//! Operations that exist: GET /unified/v2/operations and /operations/{id}, its loss, and POST .../cancel.
 
 use super::App;
 use super::failure::{Failure, json};
 use super::gate::Scope;
+use super::lists::{self, Page};
 use super::view::View;
 use axum::Extension;
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, Response, StatusCode};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use throughline_engine::Principal;
-use throughline_format::{ErrorCategory, UnifiedError, UnifiedId, UnifiedOperation};
+use throughline_engine::{OperationQuery, Principal, TranslationLoss};
+use throughline_format::{LossDisposition, OperationState, UnifiedError, UnifiedId, UnifiedLossEntry, UnifiedOperation};
+use throughline_protocols::unified_native;
 
 impl App {
     /// The operation that a path names.
@@ -19,11 +21,11 @@ impl App {
     /// # Errors
     /// `not-found.resource` also for what is no ID at all.
     pub(super) async fn operation(&self, principal: &Principal, id: &str) -> Result<UnifiedOperation, UnifiedError> {
-        let id = UnifiedId::parse(id).map_err(|_| UnifiedError::new(ErrorCategory::NotFound, "resource", "there is no such operation"))?;
-        self.engine.operation(principal, &id).await
+        self.engine.operation(principal, &lists::id(id, "operation")?).await
     }
 
-    async fn view(&self, principal: &Principal, operation: &UnifiedOperation) -> Result<String, UnifiedError> {
+    /// The operation as answers show it: with the cursor after its last event, and the result once it has ended.
+    pub(super) async fn operation_view(&self, principal: &Principal, operation: &UnifiedOperation) -> Result<View, UnifiedError> {
         let cursor = self.engine.cursor(
             principal,
             &operation.conversation_id,
@@ -36,7 +38,7 @@ impl App {
         {
             view = view.with("result", &result)?;
         }
-        Ok(view.to_json())
+        Ok(view)
     }
 }
 
@@ -49,10 +51,112 @@ pub(super) async fn one(
 ) -> Response<Body> {
     let view = async {
         let operation = app.operation(&principal, &id).await?;
-        app.view(&principal, &operation).await
+        app.operation_view(&principal, &operation).await
     };
     match view.await {
+        Ok(view) => json(StatusCode::OK, view.to_json()),
+        Err(error) => Failure::from(error).respond(&scope),
+    }
+}
+
+/// Which operations to list.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Filter {
+    conversation: Option<String>,
+    state: Option<String>,
+    after: Option<String>,
+    limit: Option<String>,
+}
+
+impl Filter {
+    fn query(&self) -> Result<OperationQuery, UnifiedError> {
+        let states = self.state.as_deref().into_iter().flat_map(|words| words.split(','));
+        let state = |word: &str| {
+            let quoted = serde_json::Value::from(word.trim());
+            serde_json::from_value::<OperationState>(quoted).map_err(|_| lists::invalid("?state= names no state of an operation"))
+        };
+        Ok(OperationQuery {
+            conversation: self.conversation.as_deref().map(|id| lists::id(id, "conversation")).transpose()?,
+            states: states.map(state).collect::<Result<_, _>>()?,
+            after: self.after.as_deref().map(|id| lists::id(id, "operation")).transpose()?,
+            limit: lists::limit(self.limit.as_deref())?,
+        })
+    }
+}
+
+/// GET: the principal's operations in the order in which they began.
+pub(super) async fn list(
+    State(app): State<Arc<App>>,
+    Extension(scope): Extension<Scope>,
+    Extension(principal): Extension<Principal>,
+    Query(filter): Query<Filter>,
+) -> Response<Body> {
+    let listed = async {
+        let found = app.engine.operations(&principal, filter.query()?).await?;
+        let mut page = Page::default();
+        for operation in &found.operations {
+            if !page.push(&operation.operation_id, app.operation_view(&principal, operation).await?) {
+                break;
+            }
+        }
+        Ok::<_, UnifiedError>(page.to_json(found.has_more))
+    };
+    match listed.await {
         Ok(body) => json(StatusCode::OK, body),
+        Err(error) => Failure::from(error).respond(&scope),
+    }
+}
+
+/// A loss report with what was translated.
+#[derive(Serialize)]
+struct Loss<'a> {
+    from: &'a str,
+    to: &'a str,
+    disposition: LossDisposition,
+    entries: &'a [UnifiedLossEntry],
+}
+
+impl<'a> Loss<'a> {
+    fn of(loss: &'a TranslationLoss) -> Self {
+        let word = |profile: &'a Option<throughline_format::UnifiedProtocolProfile>| {
+            profile.as_ref().map_or(unified_native::WORD, |profile| profile.family.as_str())
+        };
+        Self {
+            from: word(&loss.from),
+            to: word(&loss.to),
+            disposition: loss.report.disposition,
+            entries: &loss.report.entries,
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Losses<'a> {
+    operation_id: &'a UnifiedId,
+    decode_loss: Loss<'a>,
+    projection_loss: Loss<'a>,
+    result_loss: Loss<'a>,
+}
+
+/// GET: what the operation lost on its way in, out and back.
+pub(super) async fn loss(
+    State(app): State<Arc<App>>,
+    Extension(scope): Extension<Scope>,
+    Extension(principal): Extension<Principal>,
+    Path(id): Path<String>,
+) -> Response<Body> {
+    let losses = async { app.engine.losses(&principal, &lists::id(&id, "operation")?).await };
+    match losses.await {
+        Ok(losses) => {
+            let body = Losses {
+                operation_id: &losses.operation_id,
+                decode_loss: Loss::of(&losses.decode),
+                projection_loss: Loss::of(&losses.projection),
+                result_loss: Loss::of(&losses.result),
+            };
+            json(StatusCode::OK, serde_json::to_string(&body).unwrap_or_default())
+        }
         Err(error) => Failure::from(error).respond(&scope),
     }
 }
@@ -64,7 +168,7 @@ struct CancelBody {
     reason: Option<String>,
 }
 
-/// POST: asks a running operation to stop. 202, or 200 when it had ended already.
+/// POST: asks an operation to stop. 202, or 200 when it had ended already.
 pub(super) async fn cancel(
     State(app): State<Arc<App>>,
     Extension(scope): Extension<Scope>,
@@ -75,20 +179,10 @@ pub(super) async fn cancel(
 ) -> Response<Body> {
     let cancelled = async {
         let operation = app.operation(&principal, &id).await?;
-        let body = app.read_body(&headers, body).await?;
-        let body: CancelBody = if body.is_empty() {
-            CancelBody::default()
-        } else {
-            serde_json::from_slice(&body).map_err(|error| {
-                UnifiedError::new(
-                    ErrorCategory::InvalidRequest,
-                    "json",
-                    format!("expected {{\"reason\": string}}, line {} column {}", error.line(), error.column()),
-                )
-            })?
-        };
+        let body: CancelBody = app.read_json(&headers, body).await?;
         let outcome = app.engine.cancel(&principal, &operation.operation_id, body.reason).await?;
-        Ok::<_, UnifiedError>((outcome.accepted, app.view(&principal, &outcome.operation).await?))
+        let view = app.operation_view(&principal, &outcome.operation).await?;
+        Ok::<_, UnifiedError>((outcome.accepted, view.to_json()))
     };
     match cancelled.await {
         Ok((true, body)) => json(StatusCode::ACCEPTED, body),

@@ -30,6 +30,11 @@ impl View {
         Ok(self)
     }
 
+    /// About how long its JSON text is.
+    pub(super) fn len(&self) -> usize {
+        self.0.iter().map(|(name, value)| name.len() + value.get().len() + 4).sum()
+    }
+
     /// Its JSON text.
     pub(super) fn to_json(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()

@@ -15,5 +15,6 @@ mod demo;
 mod diagnostics;
 mod events;
 mod execution_context;
+mod operations;
 mod support;
 mod turns;

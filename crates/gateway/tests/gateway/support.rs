@@ -122,6 +122,7 @@ pub struct Settings {
     pub required: bool,
     pub keys: ClientKeys,
     pub limits: HttpLimits,
+    pub engine: EngineLimits,
 }
 
 impl Default for Settings {
@@ -135,6 +136,7 @@ impl Default for Settings {
             required: false,
             keys: ClientKeys::default(),
             limits,
+            engine: EngineLimits::default(),
         }
     }
 }
@@ -182,7 +184,7 @@ impl World {
             vault,
             clock: Arc::new(SystemClock),
             ids: Arc::new(UuidSource),
-            limits: EngineLimits::default(),
+            limits: settings.engine,
         })
         .unwrap();
         let hosts = HostPolicy::new(&["127.0.0.1".to_owned()], &["https://app.example.com".to_owned()]);
@@ -301,6 +303,24 @@ pub fn whole(text: &str) -> String {
         "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
         "usage": {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}})
     .to_string()
+}
+
+/// A request of the native API with one user message.
+pub fn unified(model: &str, text: &str) -> Value {
+    serde_json::json!({
+        "schemaVersion": "2.0", "requestId": "req_mine", "model": {"requested": model}, "generation": {}, "tools": [],
+        "conversation": {"completeness": "complete", "items": [user_item("mine-1", text)]},
+        "source": {"profile": {"family": "unified"}, "origin": "client", "receivedAt": "2026-01-01T00:00:00.000Z"},
+    })
+}
+
+/// A user message as an item of the format.
+pub fn user_item(id: &str, text: &str) -> Value {
+    serde_json::json!({
+        "id": id, "conversationId": "pending", "branchId": "pending", "sequence": 1, "createdAt": "2026-01-01T00:00:00.000Z",
+        "role": "user", "visibility": "model", "status": "completed", "provenance": {"origin": "client", "attribution": {}},
+        "kind": "message", "parts": [{"partId": format!("{id}-p"), "kind": "text", "text": text}],
+    })
 }
 
 /// One frame of an event stream.

@@ -44,6 +44,9 @@ pub(super) fn check(check: &mut Check, operation: &UnifiedOperation) {
     shared::error_option(check, operation.error.as_ref());
     shared::portability(check, operation.portability.as_ref());
     shared::loss(check, operation.loss.as_ref());
+    if let Some(report) = &operation.decode_loss {
+        check.inside("decodeLoss", |check| shared::loss_entries(check, "entries", &report.entries));
+    }
     let lost = operation.loss.as_ref().is_some_and(crate::UnifiedLossReport::is_unsupported);
     let runs = matches!(
         operation.state,

@@ -153,6 +153,7 @@ pub(crate) fn operation() -> Value {
         "requestFingerprint": HASH, "resultId": "rs1", "error": error(),
         "portability": {"decision": "portable-with-loss", "target": profile(), "reasons": [{"code": "c", "message": "m", "itemId": "i1"}]},
         "loss": {"disposition": "degraded", "entries": losses()}, "createdAt": TIME, "startedAt": TIME, "updatedAt": TIME, "endedAt": TIME, "deadline": TIME,
+        "sourceProfile": profile(), "decodeLoss": {"disposition": "degraded", "entries": [{"path": "/x", "feature": "wire.unmapped", "severity": "info", "reason": "kept"}]},
         "cleanupLease": {"leaseId": "l1", "expiresAt": TIME}, "lastSequence": 0,
     })
 }

@@ -1,0 +1,99 @@
+//! Admission: how many operations run at one time, and which of them may wait for their turn.
+//!
+//! An operation in the foreground runs at once or is refused. One in the background waits in order of arrival; its input is
+//! committed and its state is `queued`, so it is listed, polled and cancelled like any other.
+
+use crate::engine::Engine;
+use crate::live::CancelRequest;
+use crate::producer::{Producer, Stop, cancelled};
+use crate::terminal;
+use std::sync::Arc;
+use throughline_format::event::OperationChanged;
+use throughline_format::{ErrorCategory, EventBody, EventDraft, OperationState, UnifiedError};
+use throughline_store::{WriteBatch, WriteOp};
+use tokio::sync::{OwnedSemaphorePermit, watch};
+
+/// The place of an operation among those that run or wait; it is free again when this is dropped.
+pub(crate) enum Admission {
+    /// It runs.
+    Running {
+        /// Its slot, held until its end is committed.
+        _slot: OwnedSemaphorePermit,
+    },
+    /// It waits.
+    Waiting {
+        /// Its place in the queue.
+        _place: OwnedSemaphorePermit,
+    },
+}
+
+impl Admission {
+    /// A slot at once; in the background also a place in the queue.
+    pub(crate) fn ask(engine: &Engine, background: bool) -> Result<Self, UnifiedError> {
+        if let Ok(slot) = Arc::clone(&engine.slots).try_acquire_owned() {
+            return Ok(Self::Running { _slot: slot });
+        }
+        let place = background.then(|| Arc::clone(&engine.queue).try_acquire_owned());
+        match place {
+            Some(Ok(place)) => Ok(Self::Waiting { _place: place }),
+            _ => Err(UnifiedError::new(
+                ErrorCategory::Limit,
+                "concurrency",
+                "too many operations run at one time; ask again in a moment",
+            )),
+        }
+    }
+
+    pub(crate) const fn waits(&self) -> bool {
+        matches!(self, Self::Waiting { .. })
+    }
+}
+
+impl Producer {
+    /// Waits for a slot when the operation is queued, and tells that it runs.
+    pub(crate) async fn admit(
+        &mut self,
+        admission: &mut Admission,
+        cancel: &mut watch::Receiver<Option<CancelRequest>>,
+    ) -> Result<(), Stop> {
+        if !admission.waits() {
+            return Ok(());
+        }
+        let slot = tokio::select! {
+            biased;
+            request = cancelled(cancel) => return Err(Stop::Cancelled(request)),
+            slot = Arc::clone(&self.engine.slots).acquire_owned() => slot,
+        };
+        let closed = |_| {
+            Stop::Failed(UnifiedError::new(
+                ErrorCategory::Internal,
+                "queue",
+                "the queue of operations is closed",
+            ))
+        };
+        *admission = Admission::Running {
+            _slot: slot.map_err(closed)?,
+        };
+        self.operation.started_at = Some(self.engine.clock.now());
+        self.enter(OperationState::Running, None).await.map_err(Stop::Failed)
+    }
+
+    /// Commits a state of the operation that is not its end, with the event that tells it, and publishes.
+    pub(crate) async fn enter(&mut self, state: OperationState, reason: Option<String>) -> Result<(), UnifiedError> {
+        let now = self.engine.clock.now();
+        let changed = OperationChanged { reason };
+        let body = match state {
+            OperationState::RequiresAction => EventBody::OperationRequiresAction(changed),
+            _ => EventBody::OperationRunning(changed),
+        };
+        let events = self.scribe.write(vec![EventDraft::new(body)], now)?;
+        self.operation.state = state;
+        self.operation.updated_at = now;
+        let mut batch = WriteBatch::new(now, self.operation.conversation_id.clone());
+        batch.push(WriteOp::UpdateOperation(self.operation.clone()));
+        batch.push(terminal::append(&self.operation.operation_id, &events));
+        terminal::persist(&self.engine, batch).await.map_err(|e| e.to_unified())?;
+        self.live.publish(events);
+        Ok(())
+    }
+}
