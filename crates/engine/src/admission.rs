@@ -6,11 +6,8 @@
 use crate::engine::Engine;
 use crate::live::CancelRequest;
 use crate::producer::{Producer, Stop, cancelled};
-use crate::terminal;
 use std::sync::Arc;
-use throughline_format::event::OperationChanged;
-use throughline_format::{ErrorCategory, EventBody, EventDraft, OperationState, UnifiedError};
-use throughline_store::{WriteBatch, WriteOp};
+use throughline_format::{ErrorCategory, OperationState, UnifiedError};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
 /// The place of an operation among those that run or wait; it is free again when this is dropped.
@@ -75,25 +72,6 @@ impl Producer {
             _slot: slot.map_err(closed)?,
         };
         self.operation.started_at = Some(self.engine.clock.now());
-        self.enter(OperationState::Running, None).await.map_err(Stop::Failed)
-    }
-
-    /// Commits a state of the operation that is not its end, with the event that tells it, and publishes.
-    pub(crate) async fn enter(&mut self, state: OperationState, reason: Option<String>) -> Result<(), UnifiedError> {
-        let now = self.engine.clock.now();
-        let changed = OperationChanged { reason };
-        let body = match state {
-            OperationState::RequiresAction => EventBody::OperationRequiresAction(changed),
-            _ => EventBody::OperationRunning(changed),
-        };
-        let events = self.scribe.write(vec![EventDraft::new(body)], now)?;
-        self.operation.state = state;
-        self.operation.updated_at = now;
-        let mut batch = WriteBatch::new(now, self.operation.conversation_id.clone());
-        batch.push(WriteOp::UpdateOperation(self.operation.clone()));
-        batch.push(terminal::append(&self.operation.operation_id, &events));
-        terminal::persist(&self.engine, batch).await.map_err(|e| e.to_unified())?;
-        self.live.publish(events);
-        Ok(())
+        self.step(Vec::new(), Some(OperationState::Running)).await.map_err(Stop::Failed)
     }
 }

@@ -4,6 +4,7 @@ use crate::cursor::{self, ResumeCursor};
 use crate::live::{Live, Publishers, Subscription};
 use crate::ports::{Clock, IdSource};
 use crate::principal::Principal;
+use crate::tools::ToolExecutor;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use throughline_format::{ErrorCategory, UnifiedError, UnifiedId, UnifiedItem, UnifiedOperation, UnifiedResultV2};
@@ -27,6 +28,8 @@ pub struct EngineLimits {
     pub queued_operations: usize,
     /// Milliseconds that an operation may take at most, waiting and approvals included; then it expires.
     pub operation_millis: i64,
+    /// How often an operation may run its own tools and ask its provider again.
+    pub tool_rounds: usize,
     /// Items of one request.
     pub items_per_request: usize,
     /// Items of one answer, so that the event that lists them all always fits.
@@ -47,6 +50,7 @@ impl Default for EngineLimits {
             concurrent_operations: 256,
             queued_operations: 1_024,
             operation_millis: 24 * 3_600_000,
+            tool_rounds: 64,
             items_per_request: 20_000,
             items_per_answer: 4_096,
             tools_per_request: 1_024,
@@ -87,6 +91,8 @@ pub struct Engine {
     pub(crate) slots: Arc<Semaphore>,
     /// One permit per background operation that may wait for a slot.
     pub(crate) queue: Arc<Semaphore>,
+    /// Who executes tools of this process.
+    pub(crate) tools: std::sync::OnceLock<Arc<dyn ToolExecutor>>,
 }
 
 impl Engine {
@@ -112,6 +118,7 @@ impl Engine {
             stopping: std::sync::atomic::AtomicBool::new(false),
             storage_failed_at: std::sync::atomic::AtomicI64::new(0),
             slots: Arc::new(Semaphore::new(config.limits.concurrent_operations)),
+            tools: std::sync::OnceLock::new(),
             queue: Arc::new(Semaphore::new(config.limits.queued_operations)),
         }))
     }

@@ -186,6 +186,21 @@ const fn is_engines(body: &UnifiedItemBody) -> bool {
     )
 }
 
+/// The same for the new items of a native request; `indexes` are their places in it.
+pub(crate) fn check_new_answers(request: &[UnifiedItem], indexes: &[usize], path: &[UnifiedItem]) -> Result<(), UnifiedError> {
+    let new: Vec<UnifiedItem> = indexes.iter().filter_map(|at| request.get(*at)).cloned().collect();
+    check_answers(&new, path).map_err(|mut error| {
+        let told = error
+            .field_path
+            .as_deref()
+            .and_then(|path| path.split('/').nth(1)?.parse::<usize>().ok());
+        if let Some(index) = told.and_then(|at| indexes.get(at)) {
+            error.field_path = Some(format!("/conversation/items/{index}/callId"));
+        }
+        error
+    })
+}
+
 /// Every result answers a call that is open at its place: one of this branch, once.
 fn check_answers(items: &[UnifiedItem], path: &[UnifiedItem]) -> Result<(), UnifiedError> {
     let mut open: Vec<&str> = Vec::new();

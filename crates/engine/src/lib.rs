@@ -9,7 +9,10 @@
 
 #![forbid(unsafe_code)]
 
+mod actions;
 mod admission;
+mod approvals;
+mod bundles;
 mod cancel;
 mod claims;
 mod conversations;
@@ -28,6 +31,7 @@ pub mod ports;
 mod principal;
 mod private;
 mod producer;
+mod progress;
 mod projector;
 mod recovery;
 mod retention;
@@ -36,8 +40,11 @@ mod splice;
 mod summaries;
 mod terminal;
 mod tool_names;
+mod tools;
 pub mod turn;
+mod usage;
 
+pub use approvals::Approval;
 pub use cancel::CancelOutcome;
 pub use conversations::{ConversationPage, ConversationQuery, NewConversation};
 pub use engine::{Engine, EngineConfig, EngineLimits};
@@ -47,4 +54,5 @@ pub use operations::{OperationLosses, OperationPage, OperationQuery, Translation
 pub use principal::Principal;
 pub use recovery::RecoveryReport;
 pub use retention::CleanupReport;
+pub use tools::{ToolExecutor, ToolInvocation};
 pub use turn::{Turn, TurnError, TurnOptions, TurnRequest};

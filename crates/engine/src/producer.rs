@@ -3,6 +3,7 @@
 //! Chunks that arrive while a commit is on its way are decoded together afterwards and their deltas joined; the commit in
 //! flight is the batching window, so an idle stream has no added latency and a fast one no commit per token.
 
+use crate::actions;
 use crate::admission::Admission;
 use crate::deadline::Alarm;
 use crate::engine::Engine;
@@ -11,10 +12,12 @@ use crate::lineage::{calls, issued};
 use crate::live::{CancelRequest, Live, StopCause};
 use crate::ports::{Target, UpstreamCall, UpstreamReply};
 use crate::private;
+use crate::progress::Progress;
 use crate::projector::{Outgoing, Projector};
 use crate::scribe::{self, Scribe, Written};
 use crate::terminal::{self, Ending};
 use crate::tool_names::ToolNames;
+use crate::usage;
 use bytes::Bytes;
 use futures_util::{FutureExt as _, StreamExt as _};
 use std::collections::BTreeMap;
@@ -23,7 +26,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use throughline_format::item::{InterruptionCause, UnifiedItemBody};
-use throughline_format::{ErrorCategory, Sha256, UnifiedError, UnifiedId, UnifiedItem, UnifiedOperation};
+use throughline_format::{ErrorCategory, Sha256, UnifiedError, UnifiedId, UnifiedItem, UnifiedOperation, UnifiedUsage};
 use throughline_protocols::{DecodeContext, Decoded, EncodeContext, StreamDecoder};
 use throughline_store::{IssuedId, WriteBatch, WriteOp, owner_fingerprint};
 use tokio::sync::watch;
@@ -49,6 +52,22 @@ pub(crate) struct Producer {
     pub(crate) issued_states: Vec<Sha256>,
     /// The client's names of tools that the target calls otherwise.
     pub(crate) tool_names: ToolNames,
+    /// What of the answer stands in the branch already.
+    pub(crate) journal: Progress,
+    /// How often the operation ran its own tools.
+    pub(crate) rounds: usize,
+    /// Usage of the answers before this one.
+    pub(crate) usage: Option<UnifiedUsage>,
+}
+
+/// What a commit of decoded events was.
+enum Committed {
+    /// A part of the answer.
+    More,
+    /// The whole answer, with its ending; this process has something to do before the operation can end.
+    Acts(Ending),
+    /// The end of the operation.
+    Ended,
 }
 
 /// Why the loop over the answer ended without a terminal event of its own.
@@ -83,7 +102,18 @@ impl Producer {
         drop((closing, admission, alarm));
     }
 
+    /// Answer after answer, as long as the last one leaves something to do here.
     async fn drive(&mut self, cancel: &mut watch::Receiver<Option<CancelRequest>>) -> Result<(), Stop> {
+        while let Some(ending) = self.answer(cancel).await? {
+            if !self.act(ending, cancel).await? {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// One answer of the provider; its ending, when it is not the operation's.
+    async fn answer(&mut self, cancel: &mut watch::Receiver<Option<CancelRequest>>) -> Result<Option<Ending>, Stop> {
         let (target, mut reply) = self.send(cancel).await?;
         self.tool_names = ToolNames::of(&self.projector.prepared.decoded.unified.tools, &target);
         let context = self.decode_context(&target)?;
@@ -96,26 +126,32 @@ impl Producer {
                 e.field_path = None;
                 Stop::Failed(e)
             })?;
-            return self
-                .commit(decoded, &target, reply.provider_request_id.as_deref())
-                .await
-                .map(|_| ())
-                .map_err(Stop::Failed);
+            let committed = self.commit(decoded, &target, reply.provider_request_id.as_deref()).await;
+            return match committed.map_err(Stop::Failed)? {
+                Committed::Acts(ending) => self.next_from(target, ending),
+                Committed::More | Committed::Ended => Ok(None),
+            };
         }
         let mut decoder = target.codec.stream_decoder(&context);
         loop {
             let (decoded, connected) = self.gather(&mut reply, decoder.as_mut(), cancel).await?;
-            if self
-                .commit(decoded, &target, reply.provider_request_id.as_deref())
-                .await
-                .map_err(Stop::Failed)?
-            {
-                return Ok(());
+            let committed = self.commit(decoded, &target, reply.provider_request_id.as_deref()).await;
+            match committed.map_err(Stop::Failed)? {
+                Committed::Ended => return Ok(None),
+                Committed::Acts(ending) => return self.next_from(target, ending),
+                Committed::More => {}
             }
             if !connected {
                 return Err(Stop::Failed(connection_broke()));
             }
         }
+    }
+
+    /// What follows comes from the same target.
+    fn next_from(&mut self, target: Target, ending: Ending) -> Result<Option<Ending>, Stop> {
+        self.targets = vec![target];
+        self.usage = self.scribe.fold.usage().cloned();
+        Ok(Some(ending))
     }
 
     /// Sends to the first target that answers; later ones are tried only before the first byte.
@@ -172,7 +208,10 @@ impl Producer {
     fn decode_context(&self, target: &Target) -> Result<DecodeContext, Stop> {
         let prepared = &self.projector.prepared;
         Ok(DecodeContext {
-            operation_id: self.operation.operation_id.clone(),
+            operation_id: match self.rounds {
+                0 => self.operation.operation_id.clone(),
+                round => actions::later_id(&self.operation.operation_id, round),
+            },
             request_id: prepared.request_id.clone(),
             conversation_id: self.scribe.seat.conversation_id.clone(),
             branch_id: self.scribe.seat.branch_id.clone(),
@@ -259,9 +298,9 @@ impl Producer {
         }
     }
 
-    /// Commits one batch of decoded events and publishes them; true when it was the end. After a failure the fold stands
-    /// where the store does, so that whatever follows has no gap.
-    async fn commit(&mut self, decoded: Decoded, target: &Target, provider_request_id: Option<&str>) -> Result<bool, UnifiedError> {
+    /// Commits one batch of decoded events and publishes them. After a failure the fold stands where the store does, so that
+    /// whatever follows has no gap.
+    async fn commit(&mut self, decoded: Decoded, target: &Target, provider_request_id: Option<&str>) -> Result<Committed, UnifiedError> {
         let outcome = self.try_commit(decoded, target, provider_request_id).await;
         if outcome.is_err() {
             self.resume_from_store().await?;
@@ -269,7 +308,12 @@ impl Producer {
         outcome
     }
 
-    async fn try_commit(&mut self, decoded: Decoded, target: &Target, provider_request_id: Option<&str>) -> Result<bool, UnifiedError> {
+    async fn try_commit(
+        &mut self,
+        decoded: Decoded,
+        target: &Target,
+        provider_request_id: Option<&str>,
+    ) -> Result<Committed, UnifiedError> {
         let now = self.engine.clock.now();
         let mut batch = WriteBatch::new(now, self.operation.conversation_id.clone());
         let discloses = target.codec.profile().family == self.projector.prepared.turn.codec.profile().family;
@@ -294,11 +338,19 @@ impl Producer {
         }
         let (mut drafts, ending) = terminal::split(decoded.drafts, provider_request_id);
         self.tool_names.restore(&mut drafts);
+        if self.rounds > 0 {
+            actions::later(&self.operation.operation_id, &mut drafts);
+            usage::add_to(self.usage.as_ref(), &mut drafts);
+        }
         let mut groups = scribe::groups(self.scribe.write(drafts, now)?);
         let Some(ending) = ending else {
             self.commit_groups(batch, groups).await?;
-            return Ok(false);
+            return Ok(Committed::More);
         };
+        if matches!(ending, Ending::Completed { .. }) && self.acts() {
+            self.commit_groups(batch, groups).await?;
+            return Ok(Committed::Acts(ending));
+        }
         // The end goes with the last events; whatever does not fit into one commit with it goes before.
         let last = groups.pop().unwrap_or_default();
         if !groups.is_empty() {
@@ -306,7 +358,7 @@ impl Producer {
             batch = WriteBatch::new(now, self.operation.conversation_id.clone());
         }
         self.finish(batch, last, ending).await?;
-        Ok(true)
+        Ok(Committed::Ended)
     }
 
     /// Commits groups of events one after the other and publishes each; the first takes what else the batch holds.
@@ -329,6 +381,9 @@ impl Producer {
     /// After a failed commit: goes on from what the store has, so that the end follows without a gap.
     async fn resume_from_store(&mut self) -> Result<(), UnifiedError> {
         self.scribe = Scribe::resume(&self.engine, &self.operation, self.scribe.seat.first_item).await?;
+        if self.rounds > 0 {
+            self.journal = Progress::find(&self.engine, self.scribe.fold.items()).await?;
+        }
         Ok(())
     }
 
@@ -384,7 +439,7 @@ impl Producer {
     }
 
     /// Commits the end: events, items, result, operation, lineage and lease in one transaction; then publishes.
-    async fn finish(&mut self, mut batch: WriteBatch, mut events: Vec<Written>, ending: Ending) -> Result<(), UnifiedError> {
+    pub(crate) async fn finish(&mut self, mut batch: WriteBatch, mut events: Vec<Written>, ending: Ending) -> Result<(), UnifiedError> {
         let now = self.engine.clock.now();
         let drafts = terminal::drafts(ending, &self.scribe.fold, &self.operation.operation_id, now);
         events.extend(self.scribe.write(drafts, now)?);
@@ -394,8 +449,16 @@ impl Producer {
         }
         let mut ended = self.operation.clone();
         let request_id = Some(self.projector.prepared.request_id.clone());
-        let batch = terminal::batch(batch, &mut ended, &self.scribe.fold, &events, self.lineage_rows(), request_id)?;
-        terminal::commit(&self.engine, batch, &ended, &self.scribe.seat.branch_id).await?;
+        let batch = terminal::batch(
+            batch,
+            &mut ended,
+            &self.scribe.fold,
+            &events,
+            self.lineage_rows(),
+            request_id,
+            &self.journal,
+        )?;
+        terminal::commit(&self.engine, batch, &ended, &self.journal).await?;
         self.operation = ended;
         self.live.publish(events);
         Ok(())
@@ -418,7 +481,7 @@ impl Producer {
             principal_ref: self.operation.principal_ref.clone(),
             id_hash,
             conversation_id: self.operation.conversation_id.clone(),
-            branch_id: self.operation.source_branch_id.clone(),
+            branch_id: self.journal.branch(&self.operation).clone(),
             item_id: item.id.clone(),
             created_at: self.engine.clock.now(),
         };
@@ -441,6 +504,7 @@ impl Producer {
         });
         terminal::evidence(
             &self.operation,
+            self.journal.branch(&self.operation),
             self.link,
             &as_delivered.unwrap_or_else(|| result.output.clone()),
             &result.output,

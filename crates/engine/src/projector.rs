@@ -26,9 +26,18 @@ pub(crate) struct Projector {
     pub(crate) history: Vec<UnifiedItem>,
     pub(crate) is_delta: bool,
     pub(crate) conversation_id: UnifiedId,
+    /// Number of items at the end of the history that this operation itself made: its answer so far.
+    pub(crate) answered: usize,
 }
 
 impl Projector {
+    /// Goes on with the answer so far: the next request is a projection of the history with it.
+    pub(crate) fn go_on(&mut self, answer: &[UnifiedItem]) {
+        self.history.truncate(self.history.len() - self.answered);
+        self.history.extend_from_slice(answer);
+        self.answered = answer.len();
+    }
+
     /// The body for a target: the client's own bytes where that is safe, else a projection of the branch.
     pub(crate) async fn project(&self, engine: &Engine, target: &Target) -> Result<Outgoing, UnifiedError> {
         let prepared = &self.prepared;
@@ -42,6 +51,7 @@ impl Projector {
         claims.lent.iter().for_each(|side| state.lend(side));
         if !claims.foreign
             && !self.is_delta
+            && self.answered == 0
             && prepared.turn.codec.profile() == target.codec.profile()
             && self.calls_are_legal(target)
             && self.body_tells_all(target)

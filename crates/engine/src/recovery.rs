@@ -5,6 +5,7 @@
 use crate::engine::Engine;
 use crate::lineage::atoms::atoms;
 use crate::lineage::chain::Link;
+use crate::progress::Progress;
 use crate::scribe::Scribe;
 use crate::terminal::{self, Ending};
 use std::sync::Arc;
@@ -73,14 +74,14 @@ impl Engine {
         let ending = Ending::interrupted(error, InterruptionCause::ProcessRestart);
         let events = scribe.write(terminal::drafts(ending, &scribe.fold, &operation.operation_id, now), now)?;
         let items = scribe.fold.items();
+        let progress = Progress::find(self, items).await?;
         let rows = match self.link_before(&operation).await? {
-            Some(link) => terminal::evidence(&operation, link, items, items, now),
+            Some(link) => terminal::evidence(&operation, progress.branch(&operation), link, items, items, now),
             None => Vec::new(),
         };
         let batch = WriteBatch::new(now, operation.conversation_id.clone());
-        let batch = terminal::batch(batch, &mut operation, &scribe.fold, &events, rows, None)?;
-        let branch_id = operation.source_branch_id.clone();
-        terminal::commit(self, batch, &operation, &branch_id).await
+        let batch = terminal::batch(batch, &mut operation, &scribe.fold, &events, rows, None, &progress)?;
+        terminal::commit(self, batch, &operation, &progress).await
     }
 
     /// The chain up to the end of the operation's input, from the journal: the client's own view went down with the process.

@@ -5,15 +5,15 @@ use crate::lineage::LINEAGE_VERSION;
 use crate::lineage::atoms::atoms;
 use crate::lineage::calls;
 use crate::lineage::chain::Link;
-use crate::ports::IdKind;
 use crate::producer::open_calls;
+use crate::progress::{Lifecycle, Progress};
 use crate::scribe::Written;
 use throughline_format::event::{ErrorEvent, ItemCompleted, OperationChanged, OperationCompleted, ResponseMetadata, StreamCompleted};
 use throughline_format::item::{InterruptionCause, InterruptionItem, ItemStatus, UnifiedItemBody, Visibility};
 use throughline_format::provenance::ItemOrigin;
 use throughline_format::{
-    ErrorCategory, EventBody, EventDraft, Fold, OperationState, Timestamp, UnifiedBranch, UnifiedError, UnifiedFinishReason, UnifiedId,
-    UnifiedItem, UnifiedItemBase, UnifiedItemProvenance, UnifiedOperation, UnifiedResponseStatus,
+    ErrorCategory, EventBody, EventDraft, Fold, OperationState, Timestamp, UnifiedError, UnifiedFinishReason, UnifiedId, UnifiedItem,
+    UnifiedItemBase, UnifiedItemProvenance, UnifiedOperation, UnifiedResponseStatus,
 };
 use throughline_store::{LineageRow, StoreError, WriteBatch, WriteOp};
 
@@ -157,6 +157,15 @@ pub(crate) fn append(operation_id: &UnifiedId, events: &[Written]) -> WriteOp {
     }
 }
 
+/// The calls that drafts move to another state.
+pub(crate) fn lifecycles(drafts: &[EventDraft]) -> Vec<Lifecycle> {
+    let moved = |draft: &EventDraft| match &draft.body {
+        EventBody::ToolLifecycle(change) => Some((draft.item_id.clone()?, change.to)),
+        _ => None,
+    };
+    drafts.iter().filter_map(moved).collect()
+}
+
 /// Adds everything that the end commits to a batch, and brings the operation record to its end.
 pub(crate) fn batch(
     mut batch: WriteBatch,
@@ -165,6 +174,7 @@ pub(crate) fn batch(
     events: &[Written],
     lineage: Vec<LineageRow>,
     request_id: Option<UnifiedId>,
+    progress: &Progress,
 ) -> Result<WriteBatch, UnifiedError> {
     let mut result = fold.result();
     result.conversation_id = Some(operation.conversation_id.clone());
@@ -186,14 +196,7 @@ pub(crate) fn batch(
         ));
     }
     batch.push(append(&operation.operation_id, events));
-    let expected_head = operation.input_item_ids.last().or(operation.source_head_item_id.as_ref()).cloned();
-    if !result.output.is_empty() {
-        batch.push(WriteOp::AppendItems {
-            branch_id: operation.source_branch_id.clone(),
-            expected_head,
-            items: result.output.clone(),
-        });
-    }
+    batch.ops.extend(progress.rest(operation, &result.output));
     batch.push(WriteOp::PutResult {
         operation_id: operation.operation_id.clone(),
         result: Box::new(result),
@@ -235,51 +238,21 @@ pub(crate) async fn commit(
     engine: &Engine,
     mut batch: WriteBatch,
     operation: &UnifiedOperation,
-    branch_id: &UnifiedId,
+    progress: &Progress,
 ) -> Result<(), UnifiedError> {
     match persist(engine, batch.clone()).await {
         Ok(()) => return Ok(()),
         Err(StoreError::HeadMoved { .. }) => {}
         Err(e) => return Err(e.to_unified()),
     }
-    let fork_item = operation.input_item_ids.last().or(operation.source_head_item_id.as_ref()).cloned();
-    let fork = UnifiedBranch {
-        branch_id: engine.ids.next(IdKind::Branch),
-        conversation_id: operation.conversation_id.clone(),
-        parent_branch_id: fork_item.is_some().then(|| branch_id.clone()),
-        fork_item_id: fork_item.clone(),
-        head_item_id: fork_item,
-        head_sequence: 0,
-        created_at: batch.now,
-    };
-    for op in &mut batch.ops {
-        match op {
-            WriteOp::AppendItems { branch_id, items, .. } => {
-                *branch_id = fork.branch_id.clone();
-                for item in items.iter_mut() {
-                    item.base.branch_id = fork.branch_id.clone();
-                }
-            }
-            WriteOp::PutIssuedIds(rows) => {
-                for row in rows.iter_mut() {
-                    row.branch_id = fork.branch_id.clone();
-                }
-            }
-            WriteOp::PutLineage(rows) => {
-                for row in rows.iter_mut() {
-                    row.branch_id = fork.branch_id.clone();
-                }
-            }
-            _ => {}
-        }
-    }
-    batch.ops.insert(0, WriteOp::CreateBranch(fork));
+    progress.fork(engine, operation, &mut batch);
     persist(engine, batch).await.map_err(|e| e.to_unified())
 }
 
 /// Evidence rows for an answer: the atoms as the client got them, each at the journal item that it ends with.
 pub(crate) fn evidence(
     operation: &UnifiedOperation,
+    branch_id: &UnifiedId,
     link: Link,
     delivered: &[UnifiedItem],
     output: &[UnifiedItem],
@@ -319,7 +292,7 @@ pub(crate) fn evidence(
             link: at.hash,
             lineage_version: LINEAGE_VERSION,
             conversation_id: operation.conversation_id.clone(),
-            branch_id: operation.source_branch_id.clone(),
+            branch_id: branch_id.clone(),
             item_id: item.id.clone(),
             ordinal: at.ordinal,
             evidence: atom.is_answer(),

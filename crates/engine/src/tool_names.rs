@@ -2,12 +2,17 @@
 //! the name that the client gave it.
 
 use crate::ports::Target;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use throughline_format::tool::Execution;
 use throughline_format::{EventBody, EventDraft, UnifiedItem, UnifiedItemBody, UnifiedToolDefinition};
 
 /// Names and namespaces of the request's tools by what the target's wire calls them; only those that differ.
 #[derive(Debug, Default)]
-pub(crate) struct ToolNames(BTreeMap<String, (Option<String>, String)>);
+pub(crate) struct ToolNames {
+    renamed: BTreeMap<String, (Option<String>, String)>,
+    /// Tools of this process, by namespace and name.
+    executed: BTreeSet<(Option<String>, String)>,
+}
 
 impl ToolNames {
     /// The names of a request at a target. When the client's own bytes were passed on, every name is its own.
@@ -26,12 +31,18 @@ impl ToolNames {
         {
             names.remove(own);
         }
-        Self(names)
+        let executed = tools.iter().filter(|tool| tool.execution == Execution::Ccr);
+        Self {
+            renamed: names,
+            executed: executed
+                .filter_map(|tool| Some((tool.namespace.clone(), tool.name.clone()?)))
+                .collect(),
+        }
     }
 
-    /// Gives the calls of an answer the names of the client.
+    /// Gives the calls of an answer the names of the client, and says which of them this process executes.
     pub(crate) fn restore(&self, drafts: &mut [EventDraft]) {
-        if self.0.is_empty() {
+        if self.renamed.is_empty() && self.executed.is_empty() {
             return;
         }
         for draft in drafts {
@@ -48,11 +59,13 @@ impl ToolNames {
     }
 
     fn rename(&self, item: &mut UnifiedItem) {
-        if let UnifiedItemBody::ToolCall(call) = &mut item.body
-            && let Some((namespace, name)) = self.0.get(&call.name)
-        {
+        let UnifiedItemBody::ToolCall(call) = &mut item.body else { return };
+        if let Some((namespace, name)) = self.renamed.get(&call.name) {
             call.namespace.clone_from(namespace);
             call.name.clone_from(name);
+        }
+        if self.executed.contains(&(call.namespace.clone(), call.name.clone())) {
+            call.execution = Execution::Ccr;
         }
     }
 }

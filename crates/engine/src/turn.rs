@@ -4,6 +4,7 @@ use crate::admission::Admission;
 use crate::deadline;
 use crate::engine::Engine;
 use crate::idempotency::{self, IdempotencyKey};
+use crate::journal;
 use crate::lineage::find::Search;
 use crate::live::{CancelRequest, Live, StopCause, Subscription};
 use crate::opening::Opening;
@@ -11,6 +12,7 @@ use crate::ports::{IdKind, Router, Target};
 use crate::principal::Principal;
 use crate::private::ClientState;
 use crate::producer::{CloseOnDrop, Producer};
+use crate::progress::Progress;
 use crate::projector::Projector;
 use crate::tool_names::ToolNames;
 use bytes::Bytes;
@@ -20,7 +22,9 @@ use throughline_format::{
     ErrorCategory, Fold, LossSeverity, OperationState, Sha256, Timestamp, UnifiedError, UnifiedId, UnifiedItem, UnifiedLossEntry,
     UnifiedLossReport, UnifiedRequirement, UnifiedResultV2,
 };
-use throughline_protocols::{Codec, DecodeContext, DecodedRequest, EncodeContext, Feature, PrivateState, strength::set_strength};
+use throughline_protocols::{
+    Codec, DecodeContext, DecodedRequest, EncodeContext, Feature, PrivateState, strength::set_strength, unified_native,
+};
 use throughline_store::StoreError;
 
 /// How often a turn is placed anew when another one moves the branch head in between.
@@ -61,6 +65,9 @@ pub struct TurnOptions {
     pub background: bool,
     /// Until when it may take; the engine's own limit counts when that is earlier.
     pub deadline: Option<Timestamp>,
+    /// The client can decide questions of a running operation ([`Engine::decide`]): one that its provider asks holds the
+    /// operation, and does not end it.
+    pub waits_for_approvals: bool,
 }
 
 /// Why a turn did not begin. Nothing was committed and nothing was sent.
@@ -169,6 +176,7 @@ impl Engine {
         if let Some(turn) = self.known(&prepared).await? {
             return Ok(turn);
         }
+        self.check_executors(&prepared.decoded.unified.tools)?;
         let admission = Admission::ask(self, prepared.turn.options.background)?;
         prepared.waits = admission.waits();
         let targets = router.route(&prepared.turn.codec.profile().family, &prepared.decoded.unified.model.requested)?;
@@ -296,6 +304,10 @@ impl TurnOpening {
             force_fork,
         };
         let found = search.run().await?;
+        if prepared.turn.codec.profile().family.as_str() == unified_native::WORD {
+            // Other wires say of a stray result what they can; here it has a place to be refused.
+            journal::check_new_answers(&prepared.decoded.unified.conversation.items, &found.place.new_items, &found.path)?;
+        }
         let claims = engine
             .claims(
                 prepared,
@@ -311,6 +323,7 @@ impl TurnOpening {
             history,
             is_delta: found.is_delta,
             conversation_id: opening.conversation_id.clone(),
+            answered: 0,
         };
         let outgoing = projector.project(engine, target).await?;
         if outgoing.loss.is_unsupported() {
@@ -373,6 +386,9 @@ impl TurnOpening {
             link: found.link,
             issued_states: Vec::new(),
             tool_names: ToolNames::default(),
+            journal: Progress::default(),
+            rounds: 0,
+            usage: None,
         };
         if let Some(admission) = self.admission.take() {
             tokio::spawn(producer.run(closing, admission));

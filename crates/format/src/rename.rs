@@ -80,6 +80,14 @@ pub fn part(part: &mut UnifiedContentPart, rename: &mut dyn FnMut(&mut UnifiedId
     }
 }
 
+/// IDs of a part and of the parts inside it.
+pub fn part_ids(part: &UnifiedContentPart, ids: &mut Vec<UnifiedId>) {
+    ids.push(part.part_id.clone());
+    if let PartBody::GroundingSource(found) = &part.body {
+        found.parts.iter().flatten().for_each(|inner| part_ids(inner, ids));
+    }
+}
+
 fn citation(citation: &mut UnifiedCitation, rename: &mut dyn FnMut(&mut UnifiedId)) {
     source(&mut citation.source, rename);
     citation.spans.iter_mut().flatten().for_each(|found| span(found, rename));

@@ -1,5 +1,6 @@
 //! The publisher of one operation: a bounded ring and the committed head.
 
+use crate::approvals::Questions;
 use bytes::Bytes;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -11,6 +12,8 @@ pub(crate) struct Live {
     ring: Mutex<Ring>,
     head: watch::Sender<Head>,
     cancel: watch::Sender<Option<CancelRequest>>,
+    /// What somebody must decide.
+    pub(crate) questions: Questions,
     /// Private payloads that the requesting client may see, by resource; filled before the events that name them.
     secrets: RwLock<HashMap<UnifiedId, Bytes>>,
     /// The same for payloads of the answer as a whole, by schema.
@@ -68,6 +71,7 @@ impl Live {
                 closed: false,
             }),
             cancel: watch::Sender::new(None),
+            questions: Questions::default(),
             secrets: RwLock::default(),
             root_secrets: RwLock::default(),
         }

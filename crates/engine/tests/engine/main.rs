@@ -15,4 +15,5 @@ mod private_state;
 mod recovery;
 mod retention;
 mod support;
+mod tools;
 mod turns;

@@ -4,8 +4,10 @@
 //! of the format. Nothing here builds wire JSON of a provider, except the two models lists.
 
 mod body;
+mod bundles;
 mod chats;
 mod client;
+mod conversations;
 mod events;
 mod failure;
 mod gate;
@@ -153,10 +155,26 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/vercel/chat/{id}/stream", get(chats::resume))
         .route("/v1/models", get(models::list))
         .route("/v1/models/{id}", get(models::one))
+        .route("/unified/v2/conversations", get(conversations::list).post(conversations::create))
+        .route(
+            "/unified/v2/conversations/{id}",
+            get(conversations::one).delete(conversations::delete),
+        )
+        .route(
+            "/unified/v2/conversations/{id}/branches",
+            get(conversations::branches).post(conversations::fork),
+        )
+        .route(
+            "/unified/v2/conversations/{id}/items",
+            get(conversations::items).post(conversations::append),
+        )
+        .route("/unified/v2/conversations/{id}/export", get(bundles::export))
+        .route("/unified/v2/import", post(bundles::import))
         .route("/unified/v2/operations", get(operations::list).post(start::begin))
         .route("/unified/v2/operations/{id}", get(operations::one))
         .route("/unified/v2/operations/{id}/events", get(events::stream))
         .route("/unified/v2/operations/{id}/cancel", post(operations::cancel))
+        .route("/unified/v2/operations/{id}/approvals", post(operations::decide))
         .route("/unified/v2/operations/{id}/loss", get(operations::loss))
         .route("/healthz", get(health::healthz))
         .route("/readyz", get(health::readyz))

@@ -1,4 +1,4 @@
-//! Operations that exist: GET /unified/v2/operations and /operations/{id}, its loss, and POST .../cancel.
+//! Operations that exist: GET /unified/v2/operations and /operations/{id}, its loss, and POST .../cancel and .../approvals.
 
 use super::App;
 use super::failure::{Failure, json};
@@ -11,7 +11,8 @@ use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, Response, StatusCode};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use throughline_engine::{OperationQuery, Principal, TranslationLoss};
+use throughline_engine::{Approval, OperationQuery, Principal, TranslationLoss};
+use throughline_format::item::ApprovalDecision;
 use throughline_format::{LossDisposition, OperationState, UnifiedError, UnifiedId, UnifiedLossEntry, UnifiedOperation};
 use throughline_protocols::unified_native;
 
@@ -157,6 +158,41 @@ pub(super) async fn loss(
             };
             json(StatusCode::OK, serde_json::to_string(&body).unwrap_or_default())
         }
+        Err(error) => Failure::from(error).respond(&scope),
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct DecideBody {
+    approval_id: String,
+    decision: ApprovalDecision,
+    #[serde(default)]
+    reason: Option<String>,
+}
+
+/// POST: decides a question of an operation that waits for it.
+pub(super) async fn decide(
+    State(app): State<Arc<App>>,
+    Extension(scope): Extension<Scope>,
+    Extension(principal): Extension<Principal>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response<Body> {
+    let decided = async {
+        let operation = app.operation(&principal, &id).await?;
+        let body: DecideBody = app.read_json(&headers, body).await?;
+        let approval = Approval {
+            approval_id: body.approval_id,
+            decision: body.decision,
+            reason: body.reason,
+        };
+        let operation = app.engine.decide(&principal, &operation.operation_id, approval).await?;
+        Ok::<_, UnifiedError>(app.operation_view(&principal, &operation).await?.to_json())
+    };
+    match decided.await {
+        Ok(body) => json(StatusCode::OK, body),
         Err(error) => Failure::from(error).respond(&scope),
     }
 }

@@ -88,6 +88,7 @@ fn request(principal: &Principal, headers: &HeaderMap, body: &Bytes) -> Result<(
             idempotency_key: client::idempotency_key(headers)?,
             background: asked.background,
             deadline: asked.deadline,
+            waits_for_approvals: true,
         },
     };
     Ok((request, asked.stream))

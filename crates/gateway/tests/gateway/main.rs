@@ -11,6 +11,7 @@
 mod access;
 mod chats;
 mod config;
+mod conversations;
 mod demo;
 mod diagnostics;
 mod events;

@@ -6,7 +6,7 @@ use crate::context::DecodeContext;
 use std::collections::BTreeMap;
 use throughline_format::provenance::{ItemOrigin, RequestOrigin};
 use throughline_format::validate::semantics;
-use throughline_format::{PartBody, UnifiedContentPart, UnifiedError, UnifiedId, UnifiedItem, UnifiedLossReport, UnifiedRequestV2, rename};
+use throughline_format::{UnifiedError, UnifiedId, UnifiedItem, UnifiedLossReport, UnifiedRequestV2, rename};
 
 /// Reads a request, checks every rule of the format and gives its items their place.
 pub(super) fn decode(body: &[u8], context: &DecodeContext) -> Result<DecodedRequest, UnifiedError> {
@@ -44,7 +44,7 @@ pub(super) fn adopt(items: &mut [UnifiedItem], context: &DecodeContext) {
         let id = context.item_id(ordinal);
         renamed.insert(item.base.id.clone(), id.clone());
         let mut own = Vec::new();
-        item.parts().iter().for_each(|part| part_ids(part, &mut own));
+        item.parts().iter().for_each(|part| rename::part_ids(part, &mut own));
         renamed.extend((0..).zip(own).map(|(part, old)| (old, id.part(part))));
         item.base.conversation_id = UnifiedId::pending();
         item.base.branch_id = UnifiedId::pending();
@@ -61,13 +61,5 @@ pub(super) fn adopt(items: &mut [UnifiedItem], context: &DecodeContext) {
                 *id = new.clone();
             }
         });
-    }
-}
-
-/// IDs of a part and of the parts inside it.
-fn part_ids(part: &UnifiedContentPart, ids: &mut Vec<UnifiedId>) {
-    ids.push(part.part_id.clone());
-    if let PartBody::GroundingSource(found) = &part.body {
-        found.parts.iter().flatten().for_each(|inner| part_ids(inner, ids));
     }
 }
