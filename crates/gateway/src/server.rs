@@ -86,7 +86,8 @@ pub struct Checked {
 pub fn check(config: &Config, file: &str, variables: Variables<'_>) -> Result<Checked, StartError> {
     let vault = Vault::new(KeyRing::generate(&OsRandom, SystemClock.now())?, Arc::new(OsRandom))?;
     check_listen(config, file)?;
-    let sources = connect(config, file, variables, &vault)?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let sources = connect(config, file, variables, &vault, &clock)?;
     RouteTable::new(&config.routes, &sources, file)?;
     Ok(Checked {
         providers: config.providers.len(),
@@ -109,10 +110,10 @@ fn check_listen(config: &Config, file: &str) -> Result<(), ConfigError> {
     })
 }
 
-fn connect(config: &Config, file: &str, variables: Variables<'_>, vault: &Vault) -> Result<Sources, ConfigError> {
+fn connect(config: &Config, file: &str, variables: Variables<'_>, vault: &Vault, clock: &Arc<dyn Clock>) -> Result<Sources, ConfigError> {
     let (mut sources, mut problems) = (Sources::new(), Vec::new());
     for provider in &config.providers {
-        let connected = provider.resolve(&|name| variables(name)).and_then(|spec| {
+        let connected = provider.resolve(&|name| variables(name), clock).and_then(|spec| {
             let line = (provider.name.line > 0).then_some(provider.name.line);
             Provider::connect(spec, vault).map_err(|error| Problem {
                 line,
@@ -184,7 +185,7 @@ impl Server {
         if let Some(upstream) = &upstream {
             demo::configure(&mut config, upstream.address(), upstream.key())?;
         }
-        let sources = connect(&config, &config_name, variables, &vault)?;
+        let sources = connect(&config, &config_name, variables, &vault, &clock)?;
         let mut routes = RouteTable::new(&config.routes, &sources, &config_name)?;
         let diagnostics = open_diagnostics(&config, &data, &vault)?;
         if let (true, Some(files)) = (config.store.diagnostics, &diagnostics) {

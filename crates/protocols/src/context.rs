@@ -223,6 +223,8 @@ pub struct EncodeContext {
     pub ask_for_usage: bool,
     /// Dialect to write; for UI messages the major of the client's SDK.
     pub dialect: Option<String>,
+    /// Project of the account, for envelopes that name it.
+    pub project: Option<String>,
     /// ID of the client's message that the answer goes on with, where a protocol has such.
     pub message_id: Option<String>,
     /// Time for fields such as `created`.
@@ -241,6 +243,7 @@ impl EncodeContext {
             stream_usage: true,
             ask_for_usage: false,
             dialect: None,
+            project: None,
             message_id: None,
             created_at: Timestamp::EPOCH,
         }

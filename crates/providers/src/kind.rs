@@ -26,7 +26,7 @@ pub enum ProviderKind {
     Cursor,
     /// The Gemini API's GenerateContent.
     Gemini,
-    /// Gemini on Vertex; the base address ends with project and location, `/v1/projects/P/locations/L`.
+    /// Gemini on Vertex, in one project and location.
     Vertex,
     /// The Antigravity envelope.
     Antigravity,
@@ -125,9 +125,9 @@ impl ProviderKind {
     /// Segment that the base may carry and that [`path`](Self::path) has already.
     pub(crate) const fn redundant_suffix(self) -> Option<&'static str> {
         match self {
-            Self::Anthropic | Self::Cursor => Some("/v1"),
+            Self::Anthropic | Self::Cursor | Self::Vertex => Some("/v1"),
             Self::Gemini | Self::Interactions => Some("/v1beta"),
-            Self::OpenAi(_) | Self::OpenAiCompatible | Self::Vertex | Self::Antigravity => None,
+            Self::OpenAi(_) | Self::OpenAiCompatible | Self::Antigravity => None,
         }
     }
 

@@ -12,6 +12,7 @@
 pub mod credential;
 pub mod cursor;
 pub mod endpoint;
+pub mod grant;
 pub mod headers;
 pub mod kind;
 pub mod provider;
@@ -23,6 +24,7 @@ pub mod upstream;
 pub use credential::Credential;
 pub use cursor::FollowPolicy;
 pub use endpoint::Endpoint;
+pub use grant::Grant;
 pub use kind::{OpenAiApi, ProviderKind};
 pub use provider::{Provider, ProviderSpec, TargetOptions};
 pub use retry::RetryPolicy;

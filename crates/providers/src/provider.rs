@@ -3,6 +3,7 @@
 use crate::credential::Credential;
 use crate::cursor::{CursorUpstream, FollowPolicy};
 use crate::endpoint::Endpoint;
+use crate::grant::Grant;
 use crate::headers::{HeaderFilter, may_be_forwarded};
 use crate::kind::ProviderKind;
 use crate::retry::RetryPolicy;
@@ -22,8 +23,14 @@ pub struct ProviderSpec {
     pub kind: ProviderKind,
     /// Base address; absent = the kind's own.
     pub base_url: Option<String>,
-    /// Its key.
+    /// Its key, or an access token that somebody else renews.
     pub credential: Option<Credential>,
+    /// Where access tokens come from, in the place of a fixed one.
+    pub grant: Option<Grant>,
+    /// Project of the account, where the service has such.
+    pub project: Option<String>,
+    /// Location of the account, where the service has such.
+    pub location: Option<String>,
     /// Client headers that go on besides the kind's own list.
     pub forward_headers: Vec<String>,
     /// Most requests at once; absent = no bound.
@@ -46,6 +53,9 @@ impl ProviderSpec {
             kind,
             base_url: None,
             credential: None,
+            grant: None,
+            project: None,
+            location: None,
             forward_headers: Vec::new(),
             max_concurrency: None,
             timeouts: Timeouts::default(),
@@ -111,20 +121,12 @@ impl Provider {
     /// As [`connect`](Self::connect).
     pub fn connect_with(spec: ProviderSpec, codec: Arc<dyn Codec>, vault: &Vault) -> Result<Self, UnifiedError> {
         let invalid = |message: String| UnifiedError::new(ErrorCategory::InvalidRequest, "invalid-value", message);
-        let base = spec
-            .base_url
-            .as_deref()
-            .or(spec.kind.default_base_url())
-            .ok_or_else(|| invalid("base_url is missing".to_owned()))?;
-        let mut endpoint = Endpoint::parse(base)?;
-        if let Some(suffix) = spec.kind.redundant_suffix() {
-            endpoint = endpoint.without_suffix(suffix);
-        }
-        if spec.credential.is_none() && spec.kind.needs_credential() {
+        let endpoint = endpoint(&spec)?;
+        if spec.credential.is_none() && spec.grant.is_none() && spec.kind.needs_credential() {
             return Err(UnifiedError::new(
                 ErrorCategory::Auth,
                 "credential",
-                "a credential is missing; name a variable with api_key_env or a file with api_key_file",
+                "a credential is missing; the configuration names a variable or file that holds it",
             ));
         }
         if let Some(refused) = spec.forward_headers.iter().find(|name| !may_be_forwarded(name)) {
@@ -133,14 +135,15 @@ impl Provider {
         if spec.max_concurrency == Some(0) || spec.retry.attempts == 0 {
             return Err(invalid("max_concurrency and retry.attempts begin at 1".to_owned()));
         }
-        let credential = spec.credential.as_ref().map(Credential::bytes).unwrap_or_default();
+        let granted = || spec.grant.as_ref().map(Grant::identity);
+        let credential = spec.credential.as_ref().map(Credential::bytes).or_else(granted).unwrap_or_default();
         let owner = UnifiedResourceOwner {
             profile: codec.profile(),
             provider: spec.kind.service().to_owned(),
             credential_fingerprint: vault.credential_fingerprint(credential).map_err(|error| error.to_unified())?,
             endpoint_fingerprint: endpoint.fingerprint(),
-            project: None,
-            region: None,
+            project: spec.project.clone(),
+            region: spec.location.clone(),
             tenant: None,
             model: None,
             model_family: None,
@@ -150,6 +153,7 @@ impl Provider {
             kind: spec.kind,
             endpoint,
             credential: spec.credential,
+            grant: spec.grant,
             codec: Arc::clone(&codec),
             filter: HeaderFilter::new(spec.kind, &spec.forward_headers),
             timeouts: spec.timeouts,
@@ -215,5 +219,108 @@ impl Provider {
             dialect: self.dialect.clone(),
             client_state_is_ours: options.client_state_is_ours,
         })
+    }
+}
+
+/// Where requests of an account go. Vertex's base goes on with project and location.
+fn endpoint(spec: &ProviderSpec) -> Result<Endpoint, UnifiedError> {
+    let invalid = |message: &str| UnifiedError::new(ErrorCategory::InvalidRequest, "invalid-value", message.to_owned());
+    let location = spec.location.as_deref();
+    let own = location.filter(|_| spec.kind == ProviderKind::Vertex).map(vertex_base);
+    let base = spec
+        .base_url
+        .clone()
+        .or(own)
+        .or_else(|| spec.kind.default_base_url().map(str::to_owned))
+        .ok_or_else(|| invalid("base_url is missing"))?;
+    let mut endpoint = Endpoint::parse(&base)?;
+    if let Some(suffix) = spec.kind.redundant_suffix() {
+        endpoint = endpoint.without_suffix(suffix);
+    }
+    if spec.kind != ProviderKind::Vertex {
+        return Ok(endpoint);
+    }
+    let (Some(project), Some(location)) = (spec.project.as_deref(), location) else {
+        return Err(invalid("project and location are missing"));
+    };
+    if !is_plain(project) || !is_plain(location) {
+        return Err(invalid("project and location have letters, digits and `-`, `.`, `:`"));
+    }
+    Endpoint::parse(endpoint.join(&format!("/v1/projects/{project}/locations/{location}")).as_str())
+}
+
+/// The service's host of a location.
+fn vertex_base(location: &str) -> String {
+    match location {
+        "global" => "https://aiplatform.googleapis.com".to_owned(),
+        "us" | "eu" => format!("https://aiplatform.{location}.rep.googleapis.com"),
+        region => format!("https://{region}-aiplatform.googleapis.com"),
+    }
+}
+
+/// Whether a name may stand in a path and in a host.
+fn is_plain(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-.:".contains(&b))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vertex_goes_to_the_host_of_its_location() {
+        let at = |base: Option<&str>, project: &str, location: &str| {
+            let spec = ProviderSpec {
+                base_url: base.map(str::to_owned),
+                project: Some(project.to_owned()),
+                location: Some(location.to_owned()),
+                ..ProviderSpec::new("v", ProviderKind::Vertex)
+            };
+            endpoint(&spec)
+                .map(|endpoint| endpoint.join("/x").to_string())
+                .map_err(|error| error.code)
+        };
+        for (base, project, location, expected) in [
+            (
+                None,
+                "p-1",
+                "global",
+                Ok("https://aiplatform.googleapis.com/v1/projects/p-1/locations/global/x"),
+            ),
+            (
+                None,
+                "example.com:p",
+                "europe-west4",
+                Ok("https://europe-west4-aiplatform.googleapis.com/v1/projects/example.com:p/locations/europe-west4/x"),
+            ),
+            (
+                None,
+                "p",
+                "eu",
+                Ok("https://aiplatform.eu.rep.googleapis.com/v1/projects/p/locations/eu/x"),
+            ),
+            (
+                Some("http://127.0.0.1:9/v1/"),
+                "p",
+                "l",
+                Ok("http://127.0.0.1:9/v1/projects/p/locations/l/x"),
+            ),
+            (None, "p/../q", "global", Err("invalid-request.invalid-value")),
+            (None, "p", "evil.example.com/", Err("invalid-request.invalid-value")),
+        ] {
+            let expected = expected.map(str::to_owned).map_err(str::to_owned);
+            assert_eq!(at(base, project, location), expected, "{project} {location}");
+        }
+        let spec = ProviderSpec::new("v", ProviderKind::Vertex);
+        assert_eq!(
+            endpoint(&ProviderSpec {
+                base_url: Some("http://x".into()),
+                ..spec
+            })
+            .unwrap_err()
+            .code,
+            "invalid-request.invalid-value"
+        );
     }
 }

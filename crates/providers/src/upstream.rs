@@ -2,6 +2,7 @@
 
 use crate::credential::Credential;
 use crate::endpoint::Endpoint;
+use crate::grant::Grant;
 use crate::headers::HeaderFilter;
 use crate::kind::ProviderKind;
 use crate::redact::Redactor;
@@ -51,6 +52,7 @@ pub(crate) struct UpstreamConfig {
     pub(crate) kind: ProviderKind,
     pub(crate) endpoint: Endpoint,
     pub(crate) credential: Option<Credential>,
+    pub(crate) grant: Option<Grant>,
     pub(crate) codec: Arc<dyn Codec>,
     pub(crate) filter: HeaderFilter,
     pub(crate) timeouts: Timeouts,
@@ -120,12 +122,12 @@ impl Upstream for HttpUpstream {
 impl Inner {
     async fn call(self: &Arc<Self>, call: UpstreamCall) -> Result<UpstreamReply, UnifiedError> {
         let permit = self.slot().await?;
-        let headers = self.headers(&call)?;
+        let headers = self.headers(&call);
         let mut attempt = 1;
-        let (response, deadline) = loop {
+        let (response, credential, deadline) = loop {
             let deadline = Instant::now() + self.config.timeouts.first_byte;
             let error = match self.send(&call, headers.clone(), deadline).await {
-                Ok(response) => break (response, deadline),
+                Ok((response, credential)) => break (response, credential, deadline),
                 Err(error) => error,
             };
             let Some(wait) = self.config.retry.wait(&call.request_id, attempt, &error) else {
@@ -136,12 +138,12 @@ impl Inner {
             attempt += 1;
         };
         let is_stream = is_event_stream(response.headers(), call.stream);
-        let provider_request_id = self.clean_text(transport::request_id(response.headers()));
+        let provider_request_id = clean_text(credential.as_ref(), transport::request_id(response.headers()));
         let body = Body {
             inner: Arc::clone(self),
             chunks: response.bytes_stream().boxed(),
             wait: WaitUntil::FirstByte(deadline),
-            redactor: self.secret().map(Redactor::new),
+            redactor: credential.as_ref().and_then(Credential::redactable).map(Redactor::new),
             _permit: permit,
         };
         Ok(UpstreamReply {
@@ -165,7 +167,8 @@ impl Inner {
         Err(error)
     }
 
-    fn headers(&self, call: &UpstreamCall) -> Result<HeaderMap, UnifiedError> {
+    /// Headers of a request, but for the credential.
+    fn headers(&self, call: &UpstreamCall) -> HeaderMap {
         let mut headers = HeaderMap::new();
         self.config.filter.apply(&call.client_headers, &mut headers);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -176,11 +179,15 @@ impl Inner {
         for (name, value) in self.config.kind.fixed_headers() {
             headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
         }
-        if let Some(credential) = &self.config.credential {
-            let carrier = self.config.kind.credential_header();
-            headers.insert(HeaderName::from_static(carrier.name), credential.header(carrier.prefix)?);
+        headers
+    }
+
+    /// The key, or a token that is good now.
+    async fn credential(&self) -> Result<Option<Credential>, UnifiedError> {
+        match &self.config.grant {
+            Some(grant) => grant.token().await.map(Some),
+            None => Ok(self.config.credential.clone()),
         }
-        Ok(headers)
     }
 
     /// Where a request for a model goes.
@@ -194,19 +201,36 @@ impl Inner {
         Ok(url)
     }
 
-    /// One attempt: the head of a 2xx answer, or an error.
-    async fn send(&self, call: &UpstreamCall, headers: HeaderMap, deadline: Instant) -> Result<reqwest::Response, UnifiedError> {
+    /// One attempt: the head of a 2xx answer with the credential that it was asked with, or an error.
+    async fn send(
+        &self,
+        call: &UpstreamCall,
+        mut headers: HeaderMap,
+        deadline: Instant,
+    ) -> Result<(reqwest::Response, Option<Credential>), UnifiedError> {
+        let credential = self.credential().await?;
+        if let Some(credential) = &credential {
+            let carrier = self.config.kind.credential_header();
+            headers.insert(HeaderName::from_static(carrier.name), credential.header(carrier.prefix)?);
+        }
         let request = self.client.post(self.url(call)?).headers(headers).body(call.body.clone()).send();
         let response = tokio::time::timeout_at(deadline, request)
             .await
             .map_err(|_| self.first_byte_timeout())?
             .map_err(|error| transport::send_error(&self.host, &error))?;
         if response.status().is_success() {
-            return Ok(response);
+            return Ok((response, credential));
         }
         let (status, mut advice) = (response.status().as_u16(), transport::error_headers(response.headers()));
-        advice.request_id = self.clean_text(advice.request_id.take());
-        let body = self.clean(timeout(ERROR_BODY_TIMEOUT, read_bounded(response)).await.unwrap_or_default());
+        advice.request_id = clean_text(credential.as_ref(), advice.request_id.take());
+        let body = timeout(ERROR_BODY_TIMEOUT, read_bounded(response)).await.unwrap_or_default();
+        let body = match credential.as_ref().and_then(Credential::redactable) {
+            Some(secret) => Redactor::whole(secret, body),
+            None => body,
+        };
+        if let (401, Some(grant), Some(credential)) = (status, &self.config.grant, &credential) {
+            grant.forget(credential).await;
+        }
         let mut error = self.config.codec.decode_error(status, &advice, &body);
         error.http_status.get_or_insert(u64::from(status));
         error.provider_request_id = error.provider_request_id.or(advice.request_id);
@@ -233,23 +257,11 @@ impl Inner {
             format!("{} stopped in the middle of the answer", self.host),
         )
     }
+}
 
-    /// A whole body without this account's credential.
-    fn clean(&self, body: Bytes) -> Bytes {
-        match self.secret() {
-            Some(secret) => Redactor::whole(secret, body),
-            None => body,
-        }
-    }
-
-    /// A header value without this account's credential.
-    fn clean_text(&self, text: Option<String>) -> Option<String> {
-        text.map(|text| self.config.credential.as_ref().map_or_else(|| text.clone(), |c| c.redact(&text)))
-    }
-
-    fn secret(&self) -> Option<&[u8]> {
-        self.config.credential.as_ref().and_then(Credential::redactable)
-    }
+/// A header value without the credential that the request had.
+fn clean_text(credential: Option<&Credential>, text: Option<String>) -> Option<String> {
+    text.map(|text| credential.map_or_else(|| text.clone(), |c| c.redact(&text)))
 }
 
 /// Servers of the chat protocol exist that forget the content type of a stream, so a body that was asked for as a stream

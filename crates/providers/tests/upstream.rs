@@ -33,6 +33,8 @@ fn spec(kind: ProviderKind, url: &str) -> ProviderSpec {
     ProviderSpec {
         base_url: Some(url.to_owned()),
         credential: Some(Credential::new(KEY).unwrap()),
+        project: (kind == ProviderKind::Vertex).then(|| "p".to_owned()),
+        location: (kind == ProviderKind::Vertex).then(|| "l".to_owned()),
         timeouts: Timeouts {
             connect: Duration::from_secs(5),
             first_byte: Duration::from_secs(5),
@@ -107,7 +109,7 @@ async fn each_kind_has_its_path_and_headers_and_no_client_secret() {
         ),
         (
             ProviderKind::Vertex,
-            "/v1/projects/p/locations/l",
+            "/v1",
             "POST /v1/projects/p/locations/l/publishers/google/models/m:generateContent ",
             "authorization: Bearer sk-secret-0123456789",
         ),

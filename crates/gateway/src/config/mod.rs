@@ -3,6 +3,7 @@
 //! Nothing here looks for a file or variable by itself: the file's text, its name and a function that reads variables are
 //! arguments.
 
+mod account;
 mod parse;
 mod problem;
 mod reader;
@@ -14,10 +15,12 @@ pub use reader::Placed;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
+use throughline_engine::ports::Clock;
 use throughline_format::{ProtocolFamily, UnifiedRequirement};
 use throughline_protocols::Feature;
-use throughline_providers::{Credential, ProviderKind, ProviderSpec, RetryPolicy, Timeouts};
+use throughline_providers::{Credential, Grant, ProviderKind, ProviderSpec, RetryPolicy, Timeouts};
 
 /// Port of a gateway that is not told another one.
 pub const DEFAULT_PORT: u16 = 8484;
@@ -165,6 +168,8 @@ pub enum CredentialSource {
     Variable(Placed<String>),
     /// In a file.
     File(Placed<PathBuf>),
+    /// In a credentials file of Google's, whose path a variable holds: access tokens are got with it.
+    CredentialsFile(Placed<String>),
     /// Made by this process: the built-in upstreams of the demo.
     BuiltIn(Credential),
 }
@@ -180,6 +185,10 @@ pub struct ProviderConfig {
     pub base_url: Option<String>,
     /// Where its key stands.
     pub credential: CredentialSource,
+    /// Project of the account, where the service has such.
+    pub project: Option<String>,
+    /// Location of the account, where the service has such.
+    pub location: Option<String>,
     /// Client headers that go on.
     pub forward_headers: Vec<String>,
     /// Requests at one time.
@@ -193,29 +202,39 @@ pub struct ProviderConfig {
 }
 
 impl ProviderConfig {
-    /// The specification for the driver, with the key looked up.
+    /// The specification for the driver, with the key looked up. `clock` tells when an access token ends.
     ///
     /// # Errors
     /// A problem that names the variable or file, and never shows what is in it.
-    pub fn resolve(&self, variable: &dyn Fn(&str) -> Option<String>) -> Result<ProviderSpec, Problem> {
+    pub fn resolve(&self, variable: &dyn Fn(&str) -> Option<String>, clock: &Arc<dyn Clock>) -> Result<ProviderSpec, Problem> {
+        let mut grant = None;
+        let set =
+            |name: &Placed<String>| variable(&name.value).ok_or_else(|| problem(name, format!("the variable {} is not set", name.value)));
         let credential = match &self.credential {
             CredentialSource::Absent => None,
             CredentialSource::BuiltIn(credential) => Some(credential.clone()),
             CredentialSource::Variable(name) => {
-                let text = variable(&name.value).ok_or_else(|| problem(name, format!("the variable {} is not set", name.value)))?;
+                let text = set(name)?;
                 Some(Credential::new(&text).map_err(|error| problem(name, format!("{} in the variable {}", error.message, name.value)))?)
             }
+            CredentialSource::CredentialsFile(name) => {
+                let path = set(name)?;
+                let text = read(name, Path::new(&path))?;
+                let read = Grant::from_json(&text, Arc::clone(clock));
+                grant = Some(read.map_err(|error| problem(name, format!("{} in the file {path}", error.message)))?);
+                None
+            }
             CredentialSource::File(path) => {
-                let shown = path.value.display();
-                let text = std::fs::read_to_string(&path.value)
-                    .map_err(|error| problem(path, format!("the file {shown} cannot be read: {}", error.kind())))?;
-                let text = zeroize::Zeroizing::new(text);
+                let (text, shown) = (read(path, &path.value)?, path.value.display());
                 Some(Credential::new(&text).map_err(|error| problem(path, format!("{} in the file {shown}", error.message)))?)
             }
         };
         Ok(ProviderSpec {
             base_url: self.base_url.clone(),
             credential,
+            grant,
+            project: self.project.clone(),
+            location: self.location.clone(),
             forward_headers: self.forward_headers.clone(),
             max_concurrency: self.max_concurrency,
             timeouts: self.timeouts,
@@ -224,6 +243,13 @@ impl ProviderConfig {
             ..ProviderSpec::new(self.name.value.clone(), self.kind)
         })
     }
+}
+
+/// The text of a file that a key names, wiped when dropped.
+fn read<T>(place: &Placed<T>, path: &Path) -> Result<zeroize::Zeroizing<String>, Problem> {
+    let text = std::fs::read_to_string(path);
+    let unreadable = |error: std::io::Error| problem(place, format!("the file {} cannot be read: {}", path.display(), error.kind()));
+    text.map(zeroize::Zeroizing::new).map_err(unreadable)
 }
 
 fn problem<T>(place: &Placed<T>, message: String) -> Problem {

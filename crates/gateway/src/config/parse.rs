@@ -1,28 +1,19 @@
 //! From the text of `throughline.toml` to a [`Config`].
 
+use super::account::{self, SECRET_HINTS};
 use super::reader::{Placed, Report, Section};
 use super::{
-    AuthConfig, Choice, Config, ConfigError, CredentialSource, Durability, LimitsConfig, LogFormat, Problem, ProviderConfig, RouteConfig,
-    ServerConfig, StoreConfig, TelemetryConfig, beside,
+    AuthConfig, Choice, Config, ConfigError, Durability, LimitsConfig, LogFormat, Problem, ProviderConfig, RouteConfig, ServerConfig,
+    StoreConfig, TelemetryConfig,
 };
 use std::net::SocketAddr;
 use std::path::Path;
 use throughline_format::{ProtocolFamily, UnifiedRequirement};
 use throughline_protocols::Feature;
 use throughline_providers::headers::may_be_forwarded;
-use throughline_providers::{Endpoint, OpenAiApi, ProviderKind, RetryPolicy, Timeouts};
+use throughline_providers::{Endpoint, ProviderKind, RetryPolicy, Timeouts};
 use toml::de::DeTable;
 
-const NO_KEYS: &str = "keys do not belong in the file; name a variable with api_key_env";
-const SECRET_HINTS: &[(&str, &str)] = &[
-    ("api_key", NO_KEYS),
-    ("key", NO_KEYS),
-    ("token", NO_KEYS),
-    ("secret", NO_KEYS),
-    ("password", NO_KEYS),
-    ("authorization", NO_KEYS),
-];
-const LATER_KINDS: &[&str] = &["azure", "gemini", "vertex", "antigravity", "interactions", "replay"];
 const DIALECTS: &[&str] = &[
     "openai",
     "deepseek",
@@ -223,9 +214,7 @@ pub fn log_format(word: &str) -> Option<LogFormat> {
 }
 
 fn provider(name: String, section: &Section<'_, '_>, file: &Path) -> Option<ProviderConfig> {
-    let kind_word = section.required("kind");
-    let api = section.text("api");
-    let kind = kind_word.and_then(|word| kind(&word.value, api.as_ref(), section));
+    let kind = account::kind(section);
     let base_url = section.text("base_url").map(|text| text.value);
     if let Some(Err(error)) = base_url.as_deref().map(Endpoint::parse) {
         section.problem("base_url", error.message);
@@ -233,29 +222,8 @@ fn provider(name: String, section: &Section<'_, '_>, file: &Path) -> Option<Prov
     if kind == Some(ProviderKind::OpenAiCompatible) && base_url.is_none() {
         section.problem("base_url", "is missing; a compatible server has no address of its own");
     }
-    let credential = match (section.text("api_key_env"), section.text("api_key_file")) {
-        (Some(_), Some(_)) => {
-            section.problem("api_key_file", "name either api_key_env or api_key_file");
-            CredentialSource::Absent
-        }
-        (Some(variable), None) => CredentialSource::Variable(variable),
-        (None, Some(path)) => CredentialSource::File(Placed {
-            value: beside(file, &path.value),
-            line: path.line,
-            key: path.key,
-        }),
-        (None, None) => {
-            // A literal key is a problem of its own, told where it stands.
-            let literal = SECRET_HINTS.iter().any(|(key, _)| section.has(key));
-            if kind.is_some_and(ProviderKind::needs_credential) && !literal {
-                section.problem(
-                    "api_key_env",
-                    "is missing; name the variable that holds the key, or a file with api_key_file",
-                );
-            }
-            CredentialSource::Absent
-        }
-    };
+    let credential = account::credential(section, kind, file);
+    let (project, location) = account::place(section, kind);
     let mut forward_headers = Vec::new();
     for header in section.texts("forward_headers").unwrap_or_default() {
         if may_be_forwarded(&header.value) {
@@ -305,53 +273,14 @@ fn provider(name: String, section: &Section<'_, '_>, file: &Path) -> Option<Prov
         kind: kind?,
         base_url,
         credential,
+        project,
+        location,
         forward_headers,
         max_concurrency,
         timeouts,
         retry,
         dialect,
     })
-}
-
-fn kind(word: &str, api: Option<&Placed<String>>, section: &Section<'_, '_>) -> Option<ProviderKind> {
-    if api.is_some() && word != "openai" {
-        section.problem("api", "belongs to kind \"openai\" only");
-    }
-    match word {
-        "anthropic" => Some(ProviderKind::Anthropic),
-        "cursor" => Some(ProviderKind::Cursor),
-        "openai-compatible" => Some(ProviderKind::OpenAiCompatible),
-        "openai" => match api.map(|api| api.value.as_str()) {
-            Some("chat") => Some(ProviderKind::OpenAi(OpenAiApi::Chat)),
-            // A codec that arrives in a later version needs no change here.
-            None | Some("responses") => {
-                let kind = ProviderKind::OpenAi(OpenAiApi::Responses);
-                if throughline_protocols::codec_of(&kind.family()).is_some() {
-                    return Some(kind);
-                }
-                section.problem(
-                    "api",
-                    "\"responses\", the default, is not available in this version; write api = \"chat\"",
-                );
-                None
-            }
-            Some(_) => {
-                section.problem("api", "expected \"responses\" or \"chat\"");
-                None
-            }
-        },
-        later if LATER_KINDS.contains(&later) => {
-            section.problem(
-                "kind",
-                format!("\"{later}\" is not available in this version; known are anthropic, openai, openai-compatible, cursor"),
-            );
-            None
-        }
-        _ => {
-            section.problem("kind", "unknown kind; known are anthropic, openai, openai-compatible, cursor");
-            None
-        }
-    }
 }
 
 fn route(section: &Section<'_, '_>, providers: &[String]) -> Option<RouteConfig> {

@@ -35,6 +35,8 @@ pub(crate) fn configure(config: &mut Config, upstream: SocketAddr, key: &str) ->
             kind,
             base_url: Some(format!("http://{upstream}{path}")),
             credential: CredentialSource::BuiltIn(Credential::new(key)?),
+            project: None,
+            location: None,
             forward_headers: Vec::new(),
             max_concurrency: None,
             timeouts: Timeouts::default(),

@@ -1,11 +1,18 @@
 //! The configuration file: what is read, and one line for each thing that is wrong with it.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
+use throughline_engine::ports::Clock;
 use throughline_format::{ProtocolFamily, UnifiedRequirement};
-use throughline_gateway::config::{CredentialSource, Durability, LogFormat, parse};
+use throughline_gateway::config::{CredentialSource, Durability, LogFormat, Problem, parse};
+use throughline_gateway::system::SystemClock;
 use throughline_protocols::Feature;
 use throughline_providers::{OpenAiApi, ProviderKind};
+
+fn clock() -> Arc<dyn Clock> {
+    Arc::new(SystemClock)
+}
 
 const FULL: &str = r#"
 [server]
@@ -188,14 +195,16 @@ fn each_error_names_line_and_key() {
 fn errors_of_providers() {
     check("[providers.x]\n", &["throughline.toml:1: providers.x.kind: is missing"]);
     check(
-        "[providers.x]\nkind = \"gemini\"\n",
+        "[providers.x]\nkind = \"azure\"\n",
         &[
-            "throughline.toml:2: providers.x.kind: \"gemini\" is not available in this version; known are anthropic, openai, openai-compatible, cursor",
+            "throughline.toml:2: providers.x.kind: \"azure\" is not available in this version; known are anthropic, openai, openai-compatible, gemini, vertex, antigravity, interactions, cursor",
         ],
     );
     check(
         "[providers.x]\nkind = \"antropic\"\n",
-        &["throughline.toml:2: providers.x.kind: unknown kind; known are anthropic, openai, openai-compatible, cursor"],
+        &[
+            "throughline.toml:2: providers.x.kind: unknown kind; known are anthropic, openai, openai-compatible, gemini, vertex, antigravity, interactions, cursor",
+        ],
     );
     check(
         "[providers.x]\nkind = \"openai-compatible\"\n",
@@ -224,6 +233,112 @@ fn errors_of_providers() {
 }
 
 #[test]
+fn kinds_of_google_have_their_own_keys() {
+    const GOOGLE: &str = r#"
+[providers.gemini]
+kind = "gemini"
+api_key_env = "GEMINI_API_KEY"
+
+[providers.interactions]
+kind = "interactions"
+api_key_file = "keys/gemini"
+
+[providers.vertex]
+kind = "vertex"
+project = "my-project"
+location = "global"
+credentials_file_env = "GOOGLE_APPLICATION_CREDENTIALS"
+
+[providers.antigravity]
+kind = "antigravity"
+project = "mine"
+access_token_env = "TOKEN"
+"#;
+    let config = parse(GOOGLE, Path::new("throughline.toml")).unwrap();
+    let [gemini, interactions, vertex, antigravity] = config.providers.as_slice() else {
+        panic!("four providers")
+    };
+    assert_eq!(
+        [gemini, interactions, vertex, antigravity].map(|provider| provider.kind),
+        [
+            ProviderKind::Gemini,
+            ProviderKind::Interactions,
+            ProviderKind::Vertex,
+            ProviderKind::Antigravity
+        ]
+    );
+    assert!(matches!(&interactions.credential, CredentialSource::File(_)));
+    assert!(
+        matches!(&vertex.credential, CredentialSource::CredentialsFile(name) if name.value == "GOOGLE_APPLICATION_CREDENTIALS" && name.line == 14)
+    );
+    assert_eq!(
+        (vertex.project.as_deref(), vertex.location.as_deref()),
+        (Some("my-project"), Some("global"))
+    );
+    assert!(matches!(&antigravity.credential, CredentialSource::Variable(name) if name.value == "TOKEN"));
+
+    check(
+        "[providers.v]\nkind = \"vertex\"\n",
+        &[
+            "throughline.toml:1: providers.v.credentials_file_env: is missing; name the variable that holds the path of the credentials file, or a token with access_token_env",
+            "throughline.toml:1: providers.v.project: is missing; kind \"vertex\" has a project and a location such as \"global\"",
+            "throughline.toml:1: providers.v.location: is missing; kind \"vertex\" has a project and a location such as \"global\"",
+        ],
+    );
+    check(
+        "[providers.v]\nkind = \"antigravity\"\nlocation = \"us\"\napi_key_env = \"A\"\n",
+        &[
+            "throughline.toml:3: providers.v.location: belongs to kind \"vertex\" only",
+            "throughline.toml:4: providers.v.api_key_env: does not belong to this kind; name credentials_file_env or access_token_env",
+        ],
+    );
+    check(
+        "[providers.v]\nkind = \"gemini\"\nproject = \"p\"\naccess_token_env = \"A\"\n",
+        &[
+            "throughline.toml:3: providers.v.project: belongs to kinds \"vertex\" and \"antigravity\" only",
+            "throughline.toml:4: providers.v.access_token_env: does not belong to this kind; name api_key_env or api_key_file",
+        ],
+    );
+    check(
+        "[providers.v]\nkind = \"antigravity\"\naccess_token_env = \"A\"\ncredentials_file_env = \"B\"\naccess_token = \"ya29\"\n",
+        &[
+            "throughline.toml:3: providers.v.access_token_env: name either credentials_file_env or access_token_env",
+            "throughline.toml:5: providers.v.access_token: tokens do not belong in the file; name a variable with access_token_env",
+        ],
+    );
+}
+
+#[test]
+fn a_credentials_file_is_named_by_a_variable_and_never_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("account.json");
+    let text = "[providers.v]\nkind = \"vertex\"\nproject = \"p\"\nlocation = \"l\"\ncredentials_file_env = \"F\"\n";
+    let config = parse(text, Path::new("throughline.toml")).unwrap();
+    let provider = &config.providers[0];
+    let resolve = || provider.resolve(&|name| (name == "F").then(|| path.display().to_string()), &clock());
+    let told = |problem: Problem| {
+        assert_eq!((problem.line, problem.key.as_str()), (Some(5), "providers.v.credentials_file_env"));
+        problem.message
+    };
+    assert_eq!(
+        told(provider.resolve(&|_| None, &clock()).unwrap_err()),
+        "the variable F is not set"
+    );
+    assert!(told(resolve().unwrap_err()).ends_with("account.json cannot be read: entity not found"));
+    std::fs::write(&path, r#"{"type":"service_account","client_email":"a@b","private_key":"hush"}"#).unwrap();
+    let message = told(resolve().unwrap_err());
+    assert!(message.contains("no RSA key") && !message.contains("hush"), "{message}");
+    std::fs::write(
+        &path,
+        r#"{"type":"authorized_user","client_id":"id","client_secret":"hush","refresh_token":"hush-2"}"#,
+    )
+    .unwrap();
+    let spec = resolve().unwrap();
+    assert!(spec.grant.is_some() && spec.credential.is_none());
+    assert!(!format!("{spec:?}").contains("hush"));
+}
+
+#[test]
 fn errors_of_routes() {
     check(
         "[[routes]]\nmatch = \"*\"\n",
@@ -249,14 +364,20 @@ fn errors_of_routes() {
 fn keys_come_from_variables_and_files_and_are_never_shown() {
     let config = parse(PROVIDER, Path::new("throughline.toml")).unwrap();
     let provider = &config.providers[0];
-    let missing = provider.resolve(&|_| None).unwrap_err();
+    let missing = provider.resolve(&|_| None, &clock()).unwrap_err();
     assert_eq!(
         (missing.line, missing.key.as_str(), missing.message.as_str()),
         (Some(3), "providers.a.api_key_env", "the variable A is not set")
     );
-    assert!(provider.resolve(&|_| Some("  ".to_owned())).unwrap_err().message.contains("empty"));
+    assert!(
+        provider
+            .resolve(&|_| Some("  ".to_owned()), &clock())
+            .unwrap_err()
+            .message
+            .contains("empty")
+    );
     let spec = provider
-        .resolve(&|name| (name == "A").then(|| "sk-secret-1234".to_owned()))
+        .resolve(&|name| (name == "A").then(|| "sk-secret-1234".to_owned()), &clock())
         .unwrap();
     assert!(!format!("{spec:?} {config:?}").contains("sk-secret"));
 
@@ -264,11 +385,11 @@ fn keys_come_from_variables_and_files_and_are_never_shown() {
     std::fs::write(folder.path().join("key"), "sk-secret-5678\n").unwrap();
     let text = "[providers.a]\nkind = \"anthropic\"\napi_key_file = \"key\"\n";
     let config = parse(text, &folder.path().join("throughline.toml")).unwrap();
-    assert!(config.providers[0].resolve(&|_| None).unwrap().credential.is_some());
+    assert!(config.providers[0].resolve(&|_| None, &clock()).unwrap().credential.is_some());
     std::fs::remove_file(folder.path().join("key")).unwrap();
     assert!(
         config.providers[0]
-            .resolve(&|_| None)
+            .resolve(&|_| None, &clock())
             .unwrap_err()
             .message
             .ends_with("cannot be read: entity not found")

@@ -73,7 +73,7 @@ pub(super) fn encode(dialect: Dialect, request: &UnifiedRequestV2, context: &Enc
         let session = resource(&encoder, request, &ResourceType::Session);
         body.extend(session.map(|id| ("sessionId".to_owned(), json(&id))));
     }
-    let body = wrap(dialect, object(body), &model, native);
+    let body = wrap(dialect, object(body), &model, context.project.as_deref(), native);
     let body = with_root(dialect, body, &fields, &form, context);
     Encoded {
         body: body.as_str().to_owned(),
@@ -82,11 +82,14 @@ pub(super) fn encode(dialect: Dialect, request: &UnifiedRequestV2, context: &Enc
 }
 
 /// The body in its envelope, where the dialect has one.
-fn wrap(dialect: Dialect, body: Json, model: &str, native: bool) -> Json {
+fn wrap(dialect: Dialect, body: Json, model: &str, project: Option<&str>, native: bool) -> Json {
     if dialect != Dialect::Antigravity {
         return body;
     }
-    let mut members = vec![("model".to_owned(), json(model)), ("request".into(), body)];
+    let mut members = Vec::new();
+    members.extend(project.map(|project| ("project".to_owned(), json(project))));
+    members.push(("model".to_owned(), json(model)));
+    members.push(("request".into(), body));
     if !native {
         members.push(("userAgent".into(), json("antigravity")));
         members.push(("requestType".into(), json("agent")));
@@ -98,7 +101,9 @@ fn wrap(dialect: Dialect, body: Json, model: &str, native: bool) -> Json {
 fn with_root(dialect: Dialect, body: Json, fields: &[UnmappedEntry], form: &[UnmappedEntry], context: &EncodeContext) -> Json {
     let prefix = dialect.request_prefix();
     let mut body = body;
-    for entry in fields.iter().chain(form) {
+    // The account's own project counts, whatever a client named.
+    let theirs = |entry: &&UnmappedEntry| !(entry.pointer == "/project" && context.project.is_some());
+    for entry in fields.iter().chain(form).filter(theirs) {
         let inner = entry.pointer.strip_prefix(prefix).unwrap_or(&entry.pointer);
         // A refinement of something that was left out must not bring it back.
         let head = inner.split('/').nth(1).unwrap_or_default();
