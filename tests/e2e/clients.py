@@ -10,6 +10,8 @@ import json
 import anthropic
 import harness
 import openai
+from google import genai
+from google.genai import types
 from transcript import Transcript
 
 SYSTEM = "You are terse. Olá, 北京."
@@ -163,6 +165,62 @@ class OpenAiHolder(HistoryHolder):
             details and details.cached_tokens,
             completion,
         )
+
+
+class GeminiHolder(HistoryHolder):
+    """The `google-genai` SDK; sends every part back as it came, signatures included."""
+
+    protocol = "gemini-generate-content"
+
+    def __init__(self, url, stream, thinking=True):
+        super().__init__(url, stream)
+        self.sdk = gemini(url)
+        self.history = []
+        self.tools = [
+            types.Tool(
+                function_declarations=[
+                    types.FunctionDeclaration(name=name, description=text, parameters_json_schema=schema) for name, text, schema in TOOLS
+                ]
+            )
+        ]
+        self.config = types.GenerateContentConfig(
+            system_instruction=SYSTEM,
+            tools=self.tools,
+            thinking_config=types.ThinkingConfig(include_thoughts=True, thinking_level="HIGH") if thinking else None,
+            automatic_function_calling=types.AutomaticFunctionCallingConfig(disable=True),
+        )
+        self.names = {}
+
+    def add_user(self, text):
+        self.history.append(types.Content(role="user", parts=[types.Part(text=text)]))
+
+    def add_results(self, results):
+        response = lambda call_id, text: types.FunctionResponse(id=call_id, name=self.names[call_id], response={"result": text})  # noqa: E731
+        parts = [types.Part(function_response=response(call_id, text)) for call_id, text in results]
+        self.history.append(types.Content(role="user", parts=parts))
+
+    def request(self, model):
+        ask = dict(model=model, contents=self.history, config=self.config)
+        answers = list(self.sdk.models.generate_content_stream(**ask)) if self.stream else [self.sdk.models.generate_content(**ask)]
+        candidates = [candidate for answer in answers for candidate in answer.candidates or []]
+        parts = [part for candidate in candidates for part in (candidate.content and candidate.content.parts) or []]
+        self.history.append(types.Content(role="model", parts=parts))
+        calls = [part.function_call for part in parts if part.function_call]
+        self.names.update({call.id: call.name for call in calls})
+        return Reply(
+            "".join(part.text or "" for part in parts if not part.thought),
+            [Call(call.id, call.name, json.dumps(call.args)) for call in calls],
+            "".join(part.text or "" for part in parts if part.thought),
+            [part.thought_signature for part in parts if part.thought_signature],
+            answers[-1].usage_metadata and answers[-1].usage_metadata.cached_content_token_count,
+            answers[-1],
+        )
+
+
+def gemini(url):
+    """The `google-genai` SDK at a gateway, which asks once."""
+    options = types.HttpOptions(base_url=url, timeout=30_000, retry_options=types.HttpRetryOptions(attempts=1))
+    return genai.Client(api_key=harness.CLIENT_KEY, http_options=options)
 
 
 HOLDERS = {"anthropic": AnthropicHolder, "openai": OpenAiHolder}

@@ -30,6 +30,8 @@ KEYS = {
     "E2E_CHAT_KEY": "sk-chat-" + secrets.token_hex(24),
     "E2E_DIALECT_KEY": "sk-dialect-" + secrets.token_hex(24),
     "E2E_ANTHROPIC_KEY": "sk-ant-" + secrets.token_hex(24),
+    "E2E_GEMINI_KEY": "AIza" + secrets.token_hex(18),
+    "E2E_GOOGLE_TOKEN": "ya29." + secrets.token_hex(24),
 }
 # What a client sends although the gateway asks for nothing: an SDK cannot do without a key.
 CLIENT_KEY = "sk-client-" + secrets.token_hex(24)
@@ -88,6 +90,23 @@ match = "house-model"
 provider = "anthropic"
 model = "claude-sim-text"
 {extra}"""
+
+
+def google_accounts(url):
+    """More of a throughline.toml: an account of each kind of the Gemini family, and OpenAI's Responses, each with a route."""
+    accounts = {
+        "gemini": 'kind = "gemini"\napi_key_env = "E2E_GEMINI_KEY"',
+        "vertex": 'kind = "vertex"\nproject = "e2e-project"\nlocation = "global"\naccess_token_env = "E2E_GOOGLE_TOKEN"',
+        "antigravity": 'kind = "antigravity"\nproject = "e2e-project"\naccess_token_env = "E2E_GOOGLE_TOKEN"',
+        "interactions": 'kind = "interactions"\napi_key_env = "E2E_GEMINI_KEY"',
+        "responses": 'kind = "openai"\nbase_url = "{url}/v1"\napi_key_env = "E2E_CHAT_KEY"',
+    }
+    text = ""
+    for name, account in accounts.items():
+        base = "" if "base_url" in account else f'\nbase_url = "{url}"'
+        text += f'\n[providers.{name}]\n{account.replace("{url}", url)}{base}\nretry = {{ attempts = 1 }}\n'
+        text += f'\n[[routes]]\nmatch = "{name}-*"\nprovider = "{name}"\n'
+    return text
 
 
 def wait_for(question, seconds=READY_SECONDS, what="it"):
@@ -267,6 +286,7 @@ class GatewayTest(unittest.TestCase):
     config_options = {}
     gateway_env = {}
     with_taps = False
+    with_google = False
     maxDiff = 4000
 
     def setUp(self):
@@ -279,7 +299,10 @@ class GatewayTest(unittest.TestCase):
         if self.with_taps:
             self.chat_tap, self.anthropic_tap = self.tap(self.sim.host, self.sim.port), self.tap(self.sim.host, self.sim.port)
             chat, anthropic = self.chat_tap.url, self.anthropic_tap.url
-        self.gateway = Gateway(self.folder, configuration(chat, anthropic, **self.config_options), env=self.gateway_env)
+        config = configuration(chat, anthropic, **self.config_options)
+        if self.with_google:
+            config += google_accounts(self.sim.url)
+        self.gateway = Gateway(self.folder, config, env=self.gateway_env)
         self.addCleanup(self.gateway.stop)
         self.prepare()
         self.gateway.start()

@@ -55,7 +55,7 @@ impl Projector {
             && prepared.turn.codec.profile() == target.codec.profile()
             && self.calls_are_legal(target)
             && self.body_tells_all(target)
-            && let Some(body) = splice::with_model(&prepared.turn.body, &target.model)
+            && let Some(body) = splice::with_model(&prepared.turn.body, &target.model, target.codec.wire_traits().model_in_url)
         {
             return Ok(Outgoing {
                 body,
@@ -71,6 +71,7 @@ impl Projector {
             stream: prepared.decoded.stream,
             ask_for_usage: true,
             dialect: target.dialect.clone(),
+            project: target.owner.project.clone(),
             created_at: prepared.now,
             ..EncodeContext::plain(target.capabilities.clone())
         };

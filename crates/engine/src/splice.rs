@@ -7,12 +7,16 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// The body with the value of the top-level member `model` replaced; the same bytes when it is that already.
+/// The body with the value of the top-level member `model` replaced; the same bytes when it is that already. Where the URL names
+/// the model, a body need not: what it says there is replaced all the same.
 ///
-/// `None` when the body is no object with a `model`.
-pub(crate) fn with_model(body: &Bytes, model: &str) -> Option<Bytes> {
+/// `None` when the body is no object, or has no `model` where it must.
+pub(crate) fn with_model(body: &Bytes, model: &str, in_url: bool) -> Option<Bytes> {
     let members: BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_slice(body).ok()?;
-    let raw = members.get("model")?.get();
+    let Some(raw) = members.get("model") else {
+        return in_url.then(|| body.clone());
+    };
+    let raw = raw.get();
     let wanted = serde_json::to_string(model).ok()?;
     if raw == wanted {
         return Some(body.clone());
@@ -34,12 +38,15 @@ mod tests {
     #[test]
     fn only_the_model_changes() {
         let body = Bytes::from_static(b"{ \"x\": {\"model\":\"inner\"}, \"model\" : \"fast\", \"n\":1.0 }");
-        let spliced = with_model(&body, "gpt-5.4-mini").unwrap();
+        let spliced = with_model(&body, "gpt-5.4-mini", false).unwrap();
         assert_eq!(
             spliced,
             &b"{ \"x\": {\"model\":\"inner\"}, \"model\" : \"gpt-5.4-mini\", \"n\":1.0 }"[..]
         );
-        assert_eq!(with_model(&body, "fast").unwrap(), body);
-        assert!(with_model(&Bytes::from_static(b"[]"), "m").is_none());
+        assert_eq!(with_model(&body, "fast", true).unwrap(), body);
+        let bare = Bytes::from_static(b"{\"contents\":[]}");
+        assert_eq!(with_model(&bare, "m", true).unwrap(), bare);
+        assert!(with_model(&bare, "m", false).is_none());
+        assert!(with_model(&Bytes::from_static(b"[]"), "m", true).is_none());
     }
 }

@@ -40,6 +40,8 @@ pub struct TurnRequest {
     pub body: Bytes,
     /// Model, for protocols whose URL carries it.
     pub model: Option<String>,
+    /// Whether the answer is a stream, for protocols whose URL says so.
+    pub stream: Option<bool>,
     /// Conversation that the client names.
     pub conversation: Option<UnifiedId>,
     /// Branch of it.
@@ -221,6 +223,7 @@ impl Engine {
             ..DecodeContext::offline()
         };
         let mut decoded = turn.codec.decode_request(&turn.body, &context)?;
+        decoded.stream = turn.stream.unwrap_or(decoded.stream);
         if turn.model.is_none() && decoded.unified.model.requested == throughline_protocols::UNSPECIFIED_MODEL {
             return Err(
                 UnifiedError::new(ErrorCategory::InvalidRequest, "missing-field", "missing field `model`")

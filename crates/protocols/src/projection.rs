@@ -153,6 +153,22 @@ impl LossCollector {
             }
         }
     }
+
+    /// The same for a target that keeps no answer which could be asked for again: a request that nothing is stored is met there.
+    pub fn report_intents_without_store(&mut self, request: &UnifiedRequestV2, capabilities: &Capabilities) {
+        let persist = request.state.as_ref().and_then(|state| state.persist.as_ref());
+        if persist.is_none_or(|persist| persist.value) || capabilities.support(Feature::StatePersist) == Support::Lossless {
+            return self.report_intents(request, capabilities);
+        }
+        let mut capabilities = capabilities.clone();
+        capabilities.learn(Feature::StatePersist, Support::Lossless);
+        self.report_intents(request, &capabilities);
+        self.remark(
+            Feature::StatePersist,
+            "/state/persist",
+            "the target keeps no answer that could be asked for again",
+        );
+    }
 }
 
 /// Every intent that the request carries: its feature, its place and its strength.

@@ -162,7 +162,7 @@ impl ProviderKind {
 /// plain segments only.
 fn in_path(model: &str, own: &[&str], usual: &str) -> Option<String> {
     let plain = |segment: &str| {
-        let legal = |b: u8| b.is_ascii_alphanumeric() || b"._@-".contains(&b);
+        let legal = |b: u8| b.is_ascii_alphanumeric() || b"._@+-".contains(&b);
         !matches!(segment, "" | "." | "..") && segment.bytes().all(legal)
     };
     if !model.split('/').all(plain) {

@@ -271,6 +271,7 @@ impl World {
             codec: Arc::clone(&protocol.codec),
             body: encoded.body.into(),
             model: Some("m".to_owned()),
+            stream: Some(stream),
             conversation: Some(conversation.clone()),
             branch: None,
             require: Vec::new(),

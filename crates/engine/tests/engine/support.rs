@@ -161,6 +161,7 @@ impl World {
             codec: codec_of(family).unwrap(),
             body: Bytes::from(body.to_string()),
             model: None,
+            stream: None,
             conversation: None,
             branch: None,
             require: Vec::new(),

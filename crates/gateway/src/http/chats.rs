@@ -131,6 +131,7 @@ pub(super) async fn turn(
         message_id,
         stream_headers: STREAM_HEADERS,
         began,
+        ..Shape::default()
     };
     inbound::turn(app, codec, scope, principal, headers, Body::from(body), shape).await
 }

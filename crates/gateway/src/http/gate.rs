@@ -1,6 +1,7 @@
 //! What every request passes: request ID, shape of its errors, authentication, panic fence.
 
 use super::failure::Failure;
+use super::models;
 use super::surface::Spoken;
 use super::{App, Phase};
 use axum::body::Body;
@@ -12,7 +13,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use throughline_engine::Principal;
 use throughline_engine::ports::IdKind;
-use throughline_format::{ErrorCategory, ProtocolFamily, UnifiedError, UnifiedId};
+use throughline_format::{ErrorCategory, UnifiedError, UnifiedId};
 use throughline_protocols::Codec;
 
 /// What is known of a request before its handler runs.
@@ -36,16 +37,13 @@ impl App {
     /// The protocol whose shapes a request is answered in; absent = the native one.
     fn shape(&self, request: &Request) -> Option<&Spoken> {
         let path = request.uri().path();
-        if path.starts_with("/v1/models") && is_anthropic_client(request.headers()) {
-            return self.surface.of_family(&ProtocolFamily::AnthropicMessages);
+        if path.starts_with(models::SHARED) {
+            return self
+                .surface
+                .of_family(&models::family(request.method(), request.uri(), request.headers()));
         }
         self.surface.of_path(path)
     }
-}
-
-/// Whether a client speaks Anthropic's protocol, on paths that both protocols have.
-pub(crate) fn is_anthropic_client(headers: &axum::http::HeaderMap) -> bool {
-    headers.contains_key("anthropic-version")
 }
 
 /// The middleware.

@@ -29,10 +29,26 @@ pub(super) struct Shape {
     pub(super) dialect: Option<String>,
     /// ID of the client's message that the answer goes on with.
     pub(super) message_id: Option<String>,
+    /// Model, when the URL names it.
+    pub(super) model: Option<String>,
+    /// Whether the answer is a stream, when the URL says so.
+    pub(super) stream: Option<bool>,
+    /// How a stream's frames are held together.
+    pub(super) container: Container,
     /// Headers that its readers want on a stream.
     pub(super) stream_headers: &'static [(&'static str, &'static str)],
     /// Learns of the operation before anything of it is sent.
     pub(super) began: Option<Began>,
+}
+
+/// What holds the frames of a stream together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Container {
+    /// Server-sent events.
+    #[default]
+    Events,
+    /// The elements of one JSON array.
+    Array,
 }
 
 impl Shape {
@@ -58,7 +74,11 @@ pub(super) async fn turn(
         return Failure::from(draining()).respond(&scope);
     }
     let request = match request(&app, &codec, principal, &headers, body).await {
-        Ok(request) => request,
+        Ok(request) => TurnRequest {
+            model: shape.model,
+            stream: shape.stream,
+            ..request
+        },
         Err(error) => return Failure::from(error).respond(&scope),
     };
     let mut turn = match begin(&app, &scope, request).await {
@@ -73,7 +93,7 @@ pub(super) async fn turn(
     turn.encode.message_id = shape.message_id;
     let is_stream = turn.stream;
     let mut response = if is_stream {
-        streamed(&app, codec.as_ref(), &scope, turn).await
+        streamed(&app, codec.as_ref(), &scope, turn, shape.container).await
     } else {
         whole(codec.as_ref(), &scope, turn).await
     };
@@ -139,6 +159,7 @@ async fn request(
         codec: Arc::clone(codec),
         body: app.read_body(headers, body).await?,
         model: None,
+        stream: None,
         conversation,
         branch,
         require,
@@ -210,13 +231,18 @@ async fn whole(codec: &dyn Codec, scope: &Scope, turn: Turn) -> Response<Body> {
     }
 }
 
-async fn streamed(app: &Arc<App>, codec: &dyn Codec, scope: &Scope, mut turn: Turn) -> Response<Body> {
+async fn streamed(app: &Arc<App>, codec: &dyn Codec, scope: &Scope, mut turn: Turn, container: Container) -> Response<Body> {
     let mut framing = ProtocolFraming::new(codec.stream_encoder(&turn.encode), turn.operation_id.clone());
+    framing.container = container;
     let first = match opening(&mut turn, &mut framing).await {
         Ok(first) => first,
         Err(error) => return Failure::from(error).respond(scope),
     };
-    event_stream(relay::body(app, turn.subscription, framing, first))
+    let body = relay::body(app, turn.subscription, framing, first);
+    match container {
+        Container::Events => event_stream(body),
+        Container::Array => json(StatusCode::OK, body),
+    }
 }
 
 /// The status line waits for the event that tells whether there is an answer at all, so that a refusal of the provider is
@@ -269,6 +295,12 @@ pub(super) struct ProtocolFraming {
     encoder: Box<dyn StreamEncoder>,
     operation_id: UnifiedId,
     last: u64,
+    /// What holds the frames together.
+    container: Container,
+    /// Frames so far.
+    count: u64,
+    /// Frames that the client has already.
+    skip: u64,
 }
 
 impl ProtocolFraming {
@@ -278,16 +310,34 @@ impl ProtocolFraming {
             encoder,
             operation_id,
             last: 0,
+            container: Container::default(),
+            count: 0,
+            skip: 0,
         }
     }
 
+    /// The same without the first frames, for a client that has them already.
+    pub(super) fn after(mut self, frames: u64) -> Self {
+        self.skip = frames;
+        self
+    }
+
     fn frames(&mut self, event: &throughline_format::UnifiedEventV2) -> Bytes {
-        let text: String = self
-            .encoder
-            .push(event)
-            .iter()
-            .map(throughline_protocols::WireFrame::to_sse)
-            .collect();
+        let mut text = String::new();
+        for frame in self.encoder.push(event) {
+            let first = self.count == 0;
+            self.count += 1;
+            if self.count <= self.skip {
+                continue;
+            }
+            match self.container {
+                Container::Events => text.push_str(&frame.to_sse()),
+                Container::Array => {
+                    text.push_str(if first { "[" } else { ",\n" });
+                    text.push_str(&frame.data);
+                }
+            }
+        }
         Bytes::from(text)
     }
 }
@@ -303,7 +353,16 @@ impl Framing for ProtocolFraming {
         // The protocol's own form of an error in a stream. The event is only shown, never stored.
         let time = throughline_format::Timestamp::EPOCH;
         let event = EventDraft::new(EventBody::OperationFailed(ErrorEvent { error })).stamp(&self.operation_id, self.last + 1, time);
-        self.frames(&event)
+        let frames = self.frames(&event);
+        Bytes::from([frames, self.end()].concat())
+    }
+
+    fn end(&mut self) -> Bytes {
+        match (self.container, self.count) {
+            (Container::Events, _) => Bytes::new(),
+            (Container::Array, 0) => Bytes::from_static(b"[]"),
+            (Container::Array, _) => Bytes::from_static(b"]"),
+        }
     }
 
     fn detached(&mut self, _: Detached, _: Option<u64>) -> Bytes {
@@ -312,6 +371,10 @@ impl Framing for ProtocolFraming {
     }
 
     fn keep_alive(&self) -> Bytes {
-        Bytes::from(self.encoder.keep_alive().into_owned())
+        match self.container {
+            Container::Events => Bytes::from(self.encoder.keep_alive().into_owned()),
+            // White space between the elements says nothing.
+            Container::Array => Bytes::from_static(b"\n"),
+        }
     }
 }

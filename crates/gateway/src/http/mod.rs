@@ -1,7 +1,7 @@
 //! The HTTP surface: paths, who may use them, and what every answer carries.
 //!
 //! Client protocols answer in their own shapes, written by their codecs; the native API under `/unified/v2` writes records
-//! of the format. Nothing here builds wire JSON of a provider, except the two models lists.
+//! of the format. Nothing here builds wire JSON of a provider, except the models lists.
 
 mod body;
 mod bundles;
@@ -13,7 +13,9 @@ mod failure;
 mod gate;
 mod health;
 mod inbound;
+mod interactions;
 mod lists;
+mod model_methods;
 mod models;
 mod operations;
 mod relay;
@@ -140,21 +142,28 @@ impl App {
 pub fn router(app: Arc<App>) -> Router {
     let mut turns = Router::new();
     for spoken in app.surface.iter() {
-        // Chats are asked for again by their ID, so they have a handler of their own.
-        if spoken.protocol.turn == chats::TURN {
-            turns = turns.route(chats::TURN, post(chats::turn));
-            continue;
+        for path in spoken.protocol.turns {
+            let codec = Arc::clone(&spoken.codec);
+            let turn = |State(app), Extension(scope), Extension(principal), headers, body| {
+                inbound::turn(app, codec, scope, principal, headers, body, inbound::Shape::default())
+            };
+            let handler = match *path {
+                // Chats are asked for again by their ID, so they have a handler of their own.
+                chats::TURN => post(chats::turn),
+                _ if spoken.codec.wire_traits().model_in_url => post(model_methods::call).get(models::one),
+                _ => post(turn),
+            };
+            turns = turns.route(path, handler);
         }
-        let codec = Arc::clone(&spoken.codec);
-        let turn = |State(app), Extension(scope), Extension(principal), headers, body| {
-            inbound::turn(app, codec, scope, principal, headers, body, inbound::Shape::default())
-        };
-        turns = turns.route(spoken.protocol.turn, post(turn));
+    }
+    for root in interactions::TURNS {
+        turns = turns
+            .route(&format!("{root}/{{id}}"), get(interactions::one).delete(interactions::delete))
+            .route(&format!("{root}/{{id}}/cancel"), post(interactions::cancel));
     }
     turns
         .route("/vercel/chat/{id}/stream", get(chats::resume))
         .route("/v1/models", get(models::list))
-        .route("/v1/models/{id}", get(models::one))
         .route("/unified/v2/conversations", get(conversations::list).post(conversations::create))
         .route(
             "/unified/v2/conversations/{id}",
@@ -171,6 +180,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/unified/v2/conversations/{id}/export", get(bundles::export))
         .route("/unified/v2/import", post(bundles::import))
         .route("/unified/v2/operations", get(operations::list).post(start::begin))
+        .route("/v1beta/models", get(models::list))
         .route("/unified/v2/operations/{id}", get(operations::one))
         .route("/unified/v2/operations/{id}/events", get(events::stream))
         .route("/unified/v2/operations/{id}/cancel", post(operations::cancel))

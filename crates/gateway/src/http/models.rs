@@ -1,13 +1,13 @@
-//! GET /v1/models: the names that routes take, in the list of the client's own protocol.
+//! GET /v1/models and /v1beta/models: the names that routes take, in the list of the client's own protocol.
 
 use super::App;
 use super::failure::{Failure, json};
-use super::gate::{Scope, is_anthropic_client};
+use super::gate::Scope;
 use crate::routing::no_model;
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, Response, StatusCode};
+use axum::http::{HeaderMap, Method, Response, StatusCode, Uri};
 use serde::Serialize;
 use std::sync::Arc;
 use throughline_format::{ProtocolFamily, Timestamp};
@@ -67,31 +67,63 @@ impl<'a> OpenAiModel<'a> {
     }
 }
 
-fn family(headers: &HeaderMap) -> ProtocolFamily {
-    if is_anthropic_client(headers) {
+/// A list as Google writes it.
+#[derive(Serialize)]
+struct GeminiList<'a> {
+    models: Vec<GeminiModel<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct GeminiModel<'a> {
+    name: String,
+    display_name: &'a str,
+    supported_generation_methods: &'static [&'static str],
+}
+
+impl<'a> GeminiModel<'a> {
+    fn new(id: &'a str) -> Self {
+        Self {
+            name: format!("models/{id}"),
+            display_name: id,
+            supported_generation_methods: &["generateContent", "streamGenerateContent", "countTokens"],
+        }
+    }
+}
+
+/// Begin of the paths that several protocols have.
+pub(super) const SHARED: &str = "/v1/models";
+
+/// Whose shapes a request for models is answered in, by what only one protocol's clients send.
+pub(super) fn family(method: &Method, uri: &Uri, headers: &HeaderMap) -> ProtocolFamily {
+    let has_key = || uri.query().unwrap_or_default().split('&').any(|pair| pair.starts_with("key="));
+    if headers.contains_key("anthropic-version") {
         ProtocolFamily::AnthropicMessages
+    } else if !uri.path().starts_with(SHARED) || *method == Method::POST || headers.contains_key("x-goog-api-key") || has_key() {
+        ProtocolFamily::GeminiGenerateContent
     } else {
         ProtocolFamily::OpenAiChat
     }
 }
 
 /// The list. Routes know no dates, so the time of the request stands where a date must.
-pub(super) async fn list(State(app): State<Arc<App>>, headers: HeaderMap) -> Response<Body> {
-    let (family, now) = (family(&headers), app.clock.now());
+pub(super) async fn list(State(app): State<Arc<App>>, method: Method, uri: Uri, headers: HeaderMap) -> Response<Body> {
+    let (family, now) = (family(&method, &uri, &headers), app.clock.now());
     let names = app.routes.models(&family);
-    let text = if family == ProtocolFamily::AnthropicMessages {
-        let data = names.iter().map(|name| AnthropicModel::new(name, now)).collect();
-        serde_json::to_string(&AnthropicList {
-            data,
+    let text = match family {
+        ProtocolFamily::AnthropicMessages => serde_json::to_string(&AnthropicList {
+            data: names.iter().map(|name| AnthropicModel::new(name, now)).collect(),
             has_more: false,
             first_id: names.first().copied(),
             last_id: names.last().copied(),
-        })
-    } else {
-        serde_json::to_string(&OpenAiList {
+        }),
+        ProtocolFamily::GeminiGenerateContent => serde_json::to_string(&GeminiList {
+            models: names.iter().map(|name| GeminiModel::new(name)).collect(),
+        }),
+        _ => serde_json::to_string(&OpenAiList {
             object: "list",
             data: names.iter().map(|name| OpenAiModel::new(name, now)).collect(),
-        })
+        }),
     };
     json(StatusCode::OK, text.unwrap_or_default())
 }
@@ -101,16 +133,18 @@ pub(super) async fn one(
     State(app): State<Arc<App>>,
     Extension(scope): Extension<Scope>,
     Path(id): Path<String>,
+    method: Method,
+    uri: Uri,
     headers: HeaderMap,
 ) -> Response<Body> {
-    let (family, now) = (family(&headers), app.clock.now());
+    let (family, now) = (family(&method, &uri, &headers), app.clock.now());
     if !app.routes.knows(&family, &id) {
         return Failure::from(no_model(&id)).respond(&scope);
     }
-    let text = if family == ProtocolFamily::AnthropicMessages {
-        serde_json::to_string(&AnthropicModel::new(&id, now))
-    } else {
-        serde_json::to_string(&OpenAiModel::new(&id, now))
+    let text = match family {
+        ProtocolFamily::AnthropicMessages => serde_json::to_string(&AnthropicModel::new(&id, now)),
+        ProtocolFamily::GeminiGenerateContent => serde_json::to_string(&GeminiModel::new(&id)),
+        _ => serde_json::to_string(&OpenAiModel::new(&id, now)),
     };
     json(StatusCode::OK, text.unwrap_or_default())
 }

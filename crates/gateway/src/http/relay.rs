@@ -40,6 +40,10 @@ pub(super) trait Framing: Send + 'static {
     fn event(&mut self, delivery: &Delivery) -> Result<Bytes, UnifiedError>;
     /// The last bytes when reading fails. Empty = the connection is cut, so that nobody takes it for the end.
     fn failed(&mut self, error: UnifiedError) -> Bytes;
+    /// The last bytes after the last event; may be empty.
+    fn end(&mut self) -> Bytes {
+        Bytes::new()
+    }
     /// The last bytes when the subscriber is detached; `after` is the last event that the connection took, when it took one.
     /// Empty = the connection is cut.
     fn detached(&mut self, why: Detached, after: Option<u64>) -> Bytes;
@@ -107,7 +111,10 @@ async fn pump(app: &App, mut subscription: Subscription, mut framing: impl Frami
                     }
                     Err(error) => return end_with(framing.failed(error)),
                 },
-                Ok(None) => return End::Clean,
+                Ok(None) => {
+                    let last = framing.end();
+                    return if last.is_empty() { End::Clean } else { End::With(last) };
+                }
                 Err(error) => return end_with(framing.failed(error)),
             },
             _ = phase.wait_for(|phase| *phase >= Phase::Closing) => return end_with(framing.detached(Detached::Shutdown, taken)),

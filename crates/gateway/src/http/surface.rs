@@ -9,8 +9,8 @@ use throughline_protocols::Codec;
 pub(crate) struct ClientProtocol {
     /// The protocol.
     pub(crate) family: ProtocolFamily,
-    /// Path of a turn (POST).
-    pub(crate) turn: &'static str,
+    /// Paths of a turn (POST), as the router writes them.
+    pub(crate) turns: &'static [&'static str],
     /// Begins of the paths that answer in this protocol's shapes; the longest one counts.
     pub(crate) prefixes: &'static [&'static str],
     /// Header in which its SDKs look for the request ID.
@@ -21,25 +21,37 @@ pub(crate) struct ClientProtocol {
 const ROWS: &[ClientProtocol] = &[
     ClientProtocol {
         family: ProtocolFamily::AnthropicMessages,
-        turn: "/v1/messages",
+        turns: &["/v1/messages"],
         prefixes: &["/v1/messages"],
         request_id: "request-id",
     },
     ClientProtocol {
         family: ProtocolFamily::OpenAiChat,
-        turn: "/v1/chat/completions",
+        turns: &["/v1/chat/completions"],
         prefixes: &["/v1/"],
         request_id: "x-request-id",
     },
     ClientProtocol {
         family: ProtocolFamily::OpenAiResponses,
-        turn: "/v1/responses",
+        turns: &["/v1/responses"],
         prefixes: &["/v1/responses"],
         request_id: "x-request-id",
     },
     ClientProtocol {
+        family: ProtocolFamily::GeminiGenerateContent,
+        turns: &["/v1beta/models/{*id}", "/v1/models/{*id}"],
+        prefixes: &["/v1beta/"],
+        request_id: "x-request-id",
+    },
+    ClientProtocol {
+        family: ProtocolFamily::GeminiInteractions,
+        turns: super::interactions::TURNS,
+        prefixes: super::interactions::TURNS,
+        request_id: "x-request-id",
+    },
+    ClientProtocol {
         family: ProtocolFamily::VercelUiMessage,
-        turn: super::chats::TURN,
+        turns: &[super::chats::TURN],
         prefixes: &["/vercel/"],
         request_id: "x-request-id",
     },
@@ -108,6 +120,9 @@ mod tests {
             ("/v1/messages/count_tokens", Some(ProtocolFamily::AnthropicMessages)),
             ("/v1/chat/completions", Some(ProtocolFamily::OpenAiChat)),
             ("/v1/responses", Some(ProtocolFamily::OpenAiResponses)),
+            ("/v1beta/models/m:generateContent", Some(ProtocolFamily::GeminiGenerateContent)),
+            ("/v1beta/interactions/op_1", Some(ProtocolFamily::GeminiInteractions)),
+            ("/v1beta/files", Some(ProtocolFamily::GeminiGenerateContent)),
             ("/v1/nothing", Some(ProtocolFamily::OpenAiChat)),
             ("/vercel/chat/c1/stream", Some(ProtocolFamily::VercelUiMessage)),
             ("/unified/v2/operations", None),
@@ -123,12 +138,10 @@ mod tests {
         let surface = Surface::new().unwrap();
         for spoken in surface.iter() {
             let protocol = spoken.protocol;
-            assert_eq!(
-                surface.of_path(protocol.turn).unwrap().protocol.family,
-                protocol.family,
-                "{}",
-                protocol.turn
-            );
+            // Under /v1/models the request says whose shapes it wants.
+            for turn in protocol.turns.iter().filter(|turn| !turn.starts_with("/v1/models")) {
+                assert_eq!(surface.of_path(turn).unwrap().protocol.family, protocol.family, "{turn}");
+            }
             assert_eq!(spoken.codec.profile().family, protocol.family);
         }
     }

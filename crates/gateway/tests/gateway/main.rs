@@ -16,6 +16,7 @@ mod demo;
 mod diagnostics;
 mod events;
 mod execution_context;
+mod google;
 mod operations;
 mod support;
 mod turns;

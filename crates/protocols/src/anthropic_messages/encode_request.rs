@@ -21,7 +21,7 @@ use throughline_format::{Json, PartBody, UnifiedItem, UnifiedItemBody, UnifiedRe
 /// Writes a request body.
 pub(super) fn encode(request: &UnifiedRequestV2, context: &EncodeContext) -> Encoded {
     let mut encoder = BlockEncoder::new(context, AnthropicMessages.profile());
-    encoder.loss.report_intents(request, &context.capabilities);
+    encoder.loss.report_intents_without_store(request, &context.capabilities);
     let root = context
         .private
         .root_payload(&side::unmapped_schema(&encoder.profile))

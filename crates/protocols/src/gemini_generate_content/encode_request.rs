@@ -15,7 +15,7 @@ use throughline_format::{Json, PartBody, UnifiedItem, UnifiedItemBody, UnifiedRe
 pub(super) fn encode(dialect: Dialect, request: &UnifiedRequestV2, context: &EncodeContext) -> Encoded {
     let model = context.target_model.clone().unwrap_or_else(|| request.model.requested.clone());
     let mut encoder = PartEncoder::new(context, dialect, &model);
-    encoder.loss.report_intents(request, &context.capabilities);
+    encoder.loss.report_intents_without_store(request, &context.capabilities);
     if dialect != Dialect::Antigravity {
         encoder
             .loss

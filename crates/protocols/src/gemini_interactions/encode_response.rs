@@ -1,11 +1,10 @@
 //! Results as interactions of the wire.
 
 use super::encode_step::StepEncoder;
-use super::{kept, usage};
+use super::{errors, kept, usage};
 use crate::codec::Encoded;
 use crate::context::EncodeContext;
 use crate::feature::Feature;
-use crate::google::status;
 use crate::keeper::to_json;
 use crate::raw::{self, json, object};
 use throughline_format::status::{ResponseState, UnifiedResponseStatus};
@@ -105,7 +104,7 @@ pub(super) fn encode(result: &UnifiedResultV2, context: &EncodeContext) -> Encod
         }
         let own = own_error.as_ref().and_then(to_json).map(|body| body.as_str().to_owned());
         return Encoded {
-            body: own.unwrap_or_else(|| status::encode(error).body),
+            body: own.unwrap_or_else(|| errors::encode(error).body),
             loss: encoder.loss.finish(),
         };
     }

@@ -3,11 +3,10 @@
 use super::decode_step::text_content;
 use super::encode_response::{self, counters, interaction_id};
 use super::encode_step::{StepEncoder, annotation_json, typed};
-use super::kept;
+use super::{errors, kept};
 use crate::codec::{StreamEncoder, WireFrame};
 use crate::context::EncodeContext;
 use crate::feature::Feature;
-use crate::google::status;
 use crate::keeper::text_of;
 use crate::projection::LossCollector;
 use crate::raw::{self, json, object};
@@ -214,9 +213,7 @@ impl Encoder {
             .take()
             .filter(|_| shell.is_empty() || done.status.original_reason.is_none())
         {
-            let body = Json::from_text(status::encode(&error).body).unwrap_or_else(|_| Json::null());
-            let inner = raw::get(&body, "error").unwrap_or_else(|| object(Vec::new()));
-            frames.push(self.frame("error", vec![("error", inner)]));
+            frames.push(self.frame("error", vec![("error", errors::event(&error))]));
             return;
         }
         for slot in std::mem::take(&mut self.open) {

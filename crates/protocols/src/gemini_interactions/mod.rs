@@ -27,6 +27,7 @@ mod encode_request;
 mod encode_response;
 mod encode_step;
 mod encode_stream;
+mod errors;
 mod kept;
 pub(crate) mod requirements;
 mod usage;
@@ -95,7 +96,7 @@ impl Codec for GeminiInteractions {
     }
 
     fn encode_error(&self, error: &UnifiedError) -> WireError {
-        status::encode(error)
+        errors::encode(error)
     }
 
     fn wire_tool_name(&self, tool: &UnifiedToolDefinition, _: &Capabilities) -> String {
