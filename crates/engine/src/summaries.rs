@@ -24,6 +24,10 @@ pub(crate) fn cover(item: &mut UnifiedItem, before: impl FnOnce() -> Vec<Unified
         *summary = covering;
         return;
     }
+    if summary.parts.is_empty() {
+        // Only its provider can read it, and nothing of what it covers is here.
+        return;
+    }
     let parts = std::mem::take(&mut summary.parts);
     item.base.role.get_or_insert(Role::Assistant);
     item.body = UnifiedItemBody::Message(MessageItem { parts, placement: None });

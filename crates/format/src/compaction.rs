@@ -137,7 +137,8 @@ fn summary_of(
     let (Some(first), Some(last)) = (covered.first(), covered.last()) else {
         return Err(CompactionError::UnknownItem);
     };
-    if parts.is_empty() {
+    // A provider's own summary may be readable to it alone; one that stands for what it covers must say something.
+    if parts.is_empty() && replaces {
         return Err(CompactionError::Empty);
     }
     Ok(CompactionSummaryItem {

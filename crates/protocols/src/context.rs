@@ -122,13 +122,15 @@ impl DecodeContext {
         })
     }
 
-    /// A request of a client in a protocol, with its conversation, the model that it names and no settings.
+    /// A request of a client in a protocol, with its conversation, the model that it names and no settings. What the items
+    /// only point to, or a summary alone stands for, is declared missing.
     pub fn request(
         &self,
         profile: UnifiedProtocolProfile,
-        conversation: UnifiedConversationInput,
+        mut conversation: UnifiedConversationInput,
         model: Option<String>,
     ) -> UnifiedRequestV2 {
+        crate::missing::declare(&mut conversation);
         UnifiedRequestV2 {
             schema_version: SchemaVersion,
             request_id: self.request_id.clone(),

@@ -37,6 +37,7 @@ pub mod google;
 mod item_writer;
 pub mod keeper;
 mod media;
+mod missing;
 mod object;
 pub mod offline;
 mod openai;

@@ -3,6 +3,7 @@
 use crate::capability::{Capabilities, Support};
 use crate::feature::Feature;
 use crate::strength::default_strength;
+use throughline_format::conversation::{Completeness, UnifiedConversationInput};
 use throughline_format::intent::{OutputFormat, UnifiedRequirement};
 use throughline_format::loss::{LossSeverity, UnifiedLossEntry};
 use throughline_format::{UnifiedId, UnifiedIntent, UnifiedLossReport, UnifiedRequestV2, UnifiedResultV2};
@@ -94,6 +95,16 @@ impl LossCollector {
         self.add(LossSeverity::of_requirement(requirement), feature, path, reason);
     }
 
+    /// History that the target does not get because somebody else holds it: an error when nothing else of it is here
+    /// (open-types.md, UnifiedPortabilityDecision: `owner-only`), a warning when a part is missing.
+    pub fn held_elsewhere(&mut self, conversation: &UnifiedConversationInput, path: impl Into<String>, reason: &str) {
+        let severity = match conversation.completeness {
+            Completeness::ReferenceOnly => LossSeverity::Error,
+            Completeness::Complete | Completeness::Partial => LossSeverity::Warning,
+        };
+        self.add(severity, Feature::ConversationPortability, path, reason);
+    }
+
     /// The report.
     pub fn finish(self) -> UnifiedLossReport {
         self.report
@@ -126,7 +137,7 @@ impl LossCollector {
             ] {
                 if there {
                     let reason = "the target goes on from no state that another provider holds";
-                    self.warning(Feature::ConversationPortability, path, reason);
+                    self.held_elsewhere(conversation, path, reason);
                 }
             }
         }

@@ -243,7 +243,7 @@ fn what_the_provider_holds_is_named_and_stays_with_it() {
     let body =
         json!({"model": "m", "input": [{"type": "function_result", "call_id": "c", "result": "r"}], "previous_interaction_id": "v1_x"});
     let decoded = decode(&CODEC, &body);
-    assert_eq!(decoded.unified.conversation.completeness, Completeness::Partial);
+    assert_eq!(decoded.unified.conversation.completeness, Completeness::ReferenceOnly);
     assert_eq!(round_trip(&body), body, "its call is with the provider");
     let (bare, losses) = encode(&decoded.unified, &EncodeContext::plain(Capabilities::of(CODEC.capabilities())));
     assert!(!bare.to_string().contains("v1_x"));

@@ -5,8 +5,8 @@ mod support;
 
 use serde_json::{Value, json};
 use support::samples::{MARK, codecs, item, items, parts, request};
-use throughline_format::{PartBody, ProtocolFamily, UnifiedItemBody, UnifiedRequestV2, UnifiedToolType};
-use throughline_protocols::{Capabilities, Codec, EncodeContext};
+use throughline_format::{LossSeverity, PartBody, ProtocolFamily, UnifiedItemBody, UnifiedRequestV2, UnifiedToolType};
+use throughline_protocols::{Capabilities, Codec, DecodeContext, EncodeContext, codec_of, families};
 
 /// A codec that wrote nothing of a sample and reported nothing either.
 type Silence = String;
@@ -111,4 +111,65 @@ fn every_kind_of_tool_is_written_or_reported() {
     };
     let kinds = UnifiedToolType::WORDS.iter().chain(&["cursor-sdk:unheard-of"]);
     assert_nothing(&kinds.flat_map(try_tool).collect::<Vec<_>>());
+}
+
+/// Requests that only point to their history: (wire, body, what is declared, severity at every wire that cannot continue it).
+#[test]
+fn history_that_a_provider_holds_is_declared_and_never_left_out_in_silence() {
+    let turn = json!([{"type": "message", "role": "user", "content": "go on"}]);
+    let with = |first: Value| json!([first, turn[0]]);
+    let cases = [
+        (
+            "openai-responses",
+            json!({"model": "m", "previous_response_id": "resp_1", "input": turn}),
+            "reference-only",
+        ),
+        (
+            "openai-responses",
+            json!({"model": "m", "conversation": "conv_1", "input": turn}),
+            "reference-only",
+        ),
+        (
+            "gemini-interactions",
+            json!({"model": "m", "previous_interaction_id": "v1_1", "input": "go on"}),
+            "reference-only",
+        ),
+        (
+            "openai-responses",
+            json!({"model": "m", "input": with(json!({"type": "item_reference", "id": "msg_1"}))}),
+            "partial",
+        ),
+        (
+            "openai-responses",
+            json!({"model": "m", "input": with(json!({"type": "compaction", "id": "cmp_1", "encrypted_content": "E"}))}),
+            "partial",
+        ),
+    ];
+    for (from, body, completeness) in cases {
+        let from = ProtocolFamily::from_word(from);
+        let codec = codec_of(&from).unwrap();
+        let decoded = codec
+            .decode_request(body.to_string().as_bytes(), &DecodeContext::offline())
+            .unwrap();
+        let record = serde_json::to_value(&decoded.unified).unwrap();
+        assert_eq!(record["conversation"]["completeness"], completeness, "{body}");
+        let report = throughline_format::validate::validate_document(record.to_string().as_bytes());
+        assert!(report.violations.is_empty(), "{body}: {:?}", report.violations);
+        let severity = if completeness == "partial" {
+            LossSeverity::Warning
+        } else {
+            LossSeverity::Error
+        };
+        for to in families() {
+            let codec = codec_of(to).unwrap();
+            let context = EncodeContext::plain(Capabilities::of(codec.capabilities()));
+            let encoded = codec.encode_request(&decoded.unified, &context).unwrap();
+            let told = encoded
+                .loss
+                .entries
+                .iter()
+                .any(|entry| entry.feature == "conversation.portability" && entry.severity == severity);
+            assert!(told, "{body} to {to:?}: {:?}", encoded.loss.entries);
+        }
+    }
 }

@@ -63,7 +63,7 @@ rules! {
     ComputerAction = "computer-action", "items", "Each computer action is an object with the member `action`.";
     OpenCalls = "open-calls", "items", "An interruption lists calls that have no result.";
     SyntheticOrigin = "synthetic-origin", "items", "What is marked synthetic was made by the engine.";
-    CompactionRange = "compaction-range", "items", "A summary covers a contiguous prefix of its path: from the first item on, as many as it counts, all before itself.";
+    CompactionRange = "compaction-range", "items", "A summary covers a contiguous prefix of its path: from the first item on, as many as it counts, all before itself. One that counts none names itself and stands for what is missing.";
     AuditHash = "audit-hash", "items", "The audit hash of a summary is that of the items that it covers.";
     AlwaysTrue = "always-true", "items", "A member that says only `true` is absent otherwise.";
 

@@ -78,6 +78,7 @@ fn request(principal: &Principal, headers: &HeaderMap, body: &Bytes) -> Result<(
         codec: Arc::new(UnifiedNative),
         body: body.slice_ref(asked.request.get().as_bytes()),
         model: None,
+        stream: Some(asked.stream),
         conversation: place(asked.conversation_id, headers, "throughline-conversation")?,
         branch: place(asked.branch_id, headers, "throughline-branch")?,
         require: client::required_features(headers)?,

@@ -6,7 +6,6 @@ use crate::feature::Feature;
 use crate::keeper;
 use crate::raw::{self};
 use crate::raw::{json, object};
-use throughline_format::conversation::Completeness;
 use throughline_format::intent::UnifiedRequirement;
 use throughline_format::loss::LossSeverity;
 use throughline_format::request::{ContextEdit, ContextEditKind};
@@ -179,14 +178,8 @@ impl BlockEncoder<'_> {
                 thread = Some(typed("continue", [("previous_message_id", Some(json(&handle)))]));
                 continue;
             }
-            let severity = if conversation.completeness == Completeness::ReferenceOnly {
-                LossSeverity::Error
-            } else {
-                LossSeverity::Warning
-            };
             let path = format!("/conversation/continuations/{n}");
-            let reason = "the history is held by another owner";
-            self.loss.add(severity, Feature::ConversationPortability, path, reason);
+            self.loss.held_elsewhere(conversation, path, "the history is held by another owner");
         }
         thread
     }

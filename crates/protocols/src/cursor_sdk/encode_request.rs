@@ -33,6 +33,9 @@ pub(super) fn encode(request: &UnifiedRequestV2, context: &EncodeContext) -> Enc
     encoder.loss.report_intents(request, &context.capabilities);
     encoder.settings();
     let agent = agent_of(request, context.private.as_ref());
+    if agent.is_none() {
+        encoder.held_elsewhere();
+    }
     let text = if agent.is_some() {
         encoder.continuation()
     } else {
@@ -146,6 +149,20 @@ impl Encoder<'_> {
             if there {
                 self.loss.renamed(path, "the agent's ID stands for what the runtime holds");
             }
+        }
+    }
+
+    /// What no new agent can know: the state that the history goes on from, and what is missing of it.
+    fn held_elsewhere(&mut self) {
+        let conversation = &self.request.conversation;
+        for index in 0..conversation.continuations.iter().flatten().count() {
+            let reason = "a new agent goes on from no state that somebody else holds";
+            let path = format!("/conversation/continuations/{index}");
+            self.loss.held_elsewhere(conversation, path, reason);
+        }
+        if conversation.missing.is_some() {
+            let reason = "a part of the history that somebody else holds";
+            self.loss.held_elsewhere(conversation, "/conversation/missing", reason);
         }
     }
 

@@ -213,8 +213,8 @@ fn unsent_resources(encoder: &mut PartEncoder<'_>, request: &UnifiedRequestV2) {
         }
     }
     if request.conversation.missing.is_some() {
-        encoder.loss.warning(
-            Feature::ConversationPortability,
+        encoder.loss.held_elsewhere(
+            &request.conversation,
             "/conversation/missing",
             "a part of the history that another provider holds",
         );
@@ -224,7 +224,7 @@ fn unsent_resources(encoder: &mut PartEncoder<'_>, request: &UnifiedRequestV2) {
         if resource.resource_type != ResourceType::Response || encoder.handle(&resource.resource_id).is_none() {
             let path = format!("/conversation/continuations/{n}");
             let reason = "the target cannot go on from another owner's state";
-            encoder.loss.warning(Feature::ConversationPortability, path, reason);
+            encoder.loss.held_elsewhere(&request.conversation, path, reason);
         }
     }
 }

@@ -120,7 +120,7 @@ impl Decoder {
         let before = self.items.get(first).map(|item| item.id.clone());
         let mut conversation = UnifiedConversationInput::complete(self.items);
         if let Some(previous) = &previous {
-            conversation.completeness = Completeness::Partial;
+            conversation.completeness = Completeness::ReferenceOnly;
             conversation.missing = Some(vec![UnifiedMissingRange {
                 after_item_id: None,
                 before_item_id: before,

@@ -57,12 +57,12 @@ pub(super) fn encode(request: &UnifiedRequestV2, context: &EncodeContext) -> Enc
                 .remark(Feature::RecordBookkeeping, path, "sent as the provider's own handle");
         } else {
             let reason = "the target cannot go on from another owner's state";
-            encoder.loss.warning(Feature::ConversationPortability, path, reason);
+            encoder.loss.held_elsewhere(&request.conversation, path, reason);
         }
     }
     if request.conversation.missing.is_some() && previous.is_none() {
-        encoder.loss.warning(
-            Feature::ConversationPortability,
+        encoder.loss.held_elsewhere(
+            &request.conversation,
             "/conversation/missing",
             "a part of the history that another provider holds",
         );
@@ -82,7 +82,7 @@ pub(super) fn encode(request: &UnifiedRequestV2, context: &EncodeContext) -> Enc
             let reason = "an interaction that is not kept cannot go on from another one";
             encoder
                 .loss
-                .warning(Feature::ConversationPortability, "/conversation/continuations", reason);
+                .held_elsewhere(&request.conversation, "/conversation/continuations", reason);
         }
     }
     body.extend(token.map(|t| ("continuation_token".to_owned(), json(&t))));

@@ -324,6 +324,9 @@ impl AnswerDecoder {
     fn leftover_resource(&mut self) {
         let mut kept: Vec<_> = std::mem::take(&mut self.leftovers).into_iter().collect();
         kept.sort_by_key(|(_, (order, _))| *order);
+        for (pointer, _) in &kept {
+            self.lose(pointer.clone(), "no Unified word; kept for the same owner");
+        }
         let left = Leftovers(kept.into_iter().map(|(pointer, (_, value))| (pointer, value)).collect());
         let (resource, refused) = left.resource(None, self.context.operation_id.resource(ROOT_RESOURCE), "");
         debug_assert!(resource.as_ref().is_none_or(|r| r.schema == UNMAPPED));

@@ -12,6 +12,7 @@ use throughline_format::cache::CacheMode;
 use throughline_format::intent::{Include, OutputFormat, ParallelTools, ReasoningEffort, ReasoningMode, ReasoningSummary, ServiceTier};
 use throughline_format::loss::LossSeverity;
 use throughline_format::request::ContextEditKind;
+use throughline_format::resource::ResourceType;
 use throughline_format::{Count, UnifiedIntent, UnifiedRequestV2, UnifiedRequirement};
 
 /// Least output limit that the target takes.
@@ -345,9 +346,23 @@ impl Settings<'_> {
             String::from_utf8(bytes.to_vec()).ok()
         };
         let tree = |schema: &str| self.private.root_payload(schema).and_then(|bytes| kept::tree(&bytes));
-        if request.conversation.continuations.is_some() {
-            put("previous_response_id", text(kept::PREVIOUS).as_deref().map(Node::text));
-            put("conversation", tree(kept::CONVERSATION));
+        let conversation = &request.conversation;
+        for (n, held) in conversation.continuations.iter().flatten().enumerate() {
+            let sent = match held.resource_type {
+                ResourceType::Response => text(kept::PREVIOUS).map(|id| ("previous_response_id", Node::text(&id))),
+                ResourceType::Conversation => tree(kept::CONVERSATION).map(|id| ("conversation", id)),
+                _ => None,
+            };
+            if let Some((member, handle)) = sent {
+                put(member, Some(handle));
+            } else {
+                let path = format!("/conversation/continuations/{n}");
+                self.loss.held_elsewhere(conversation, path, "the history is held by another owner");
+            }
+        }
+        if conversation.missing.is_some() && !self.is_own {
+            let reason = "a part of the history that another provider holds";
+            self.loss.held_elsewhere(conversation, "/conversation/missing", reason);
         }
         if state.is_some_and(|state| state.resources.is_some()) {
             put("prompt", tree(kept::PROMPT));

@@ -253,10 +253,10 @@ fn summary(check: &mut Check, summary: &CompactionSummaryItem, around: &Around<'
     parts::list(check, "parts", &summary.parts, around.known, Allowed::Content);
     check.inside("covers", |check| {
         check.require(
-            summary.covers.count >= 1,
+            summary.covers.count >= 1 || summary.covers.from_item_id == summary.covers.to_item_id,
             "count",
             Rule::CompactionRange,
-            "a summary covers at least one item",
+            "a summary covers at least one item, or names itself when it stands for what is missing",
         );
     });
 }
