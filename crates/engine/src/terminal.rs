@@ -222,6 +222,8 @@ pub(crate) async fn persist(engine: &Engine, batch: WriteBatch) -> Result<(), St
     for _ in 1..COMMIT_TRIES {
         match engine.commit(batch.clone()).await {
             Ok(_) => return Ok(()),
+            // A head that moved stays moved: the caller decides where the answer goes.
+            Err(error @ StoreError::HeadMoved { .. }) => return Err(error),
             Err(error) if error.is_retryable() => {
                 tracing::warn!(code = error.code(), "the store refused a commit; trying again");
                 tokio::time::sleep(pause).await;

@@ -4,6 +4,9 @@
 //! has moved on, up to the committed head; then it waits for the head to move. Replay joins live without a seam because
 //! both are the same read. Attaching and detaching write nothing, and there is no queue per subscriber that could overflow.
 
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod model;
 mod publisher;
 mod subscription;
 

@@ -79,23 +79,31 @@ impl Live {
 
     /// Publishes committed events: first the ring, then the head, so that whoever sees the head finds the events.
     pub(crate) fn publish(&self, events: impl IntoIterator<Item = (u64, Bytes)>) {
+        if let Some(last) = self.push(events) {
+            self.advance(last);
+        }
+    }
+
+    /// Puts events into the ring, and gives the last of them.
+    pub(super) fn push(&self, events: impl IntoIterator<Item = (u64, Bytes)>) -> Option<u64> {
         let mut last = None;
-        {
-            let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
-            for (sequence, bytes) in events {
-                ring.bytes += bytes.len();
-                ring.events.push_back((sequence, bytes));
-                last = Some(sequence);
-            }
-            while ring.events.len() > ring.max_events || ring.bytes > ring.max_bytes && ring.events.len() > 1 {
-                if let Some((_, dropped)) = ring.events.pop_front() {
-                    ring.bytes -= dropped.len();
-                }
+        let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+        for (sequence, bytes) in events {
+            ring.bytes += bytes.len();
+            ring.events.push_back((sequence, bytes));
+            last = Some(sequence);
+        }
+        while ring.events.len() > ring.max_events || ring.bytes > ring.max_bytes && ring.events.len() > 1 {
+            if let Some((_, dropped)) = ring.events.pop_front() {
+                ring.bytes -= dropped.len();
             }
         }
-        if let Some(last) = last {
-            self.head.send_modify(|head| head.sequence = last);
-        }
+        last
+    }
+
+    /// Moves the head to the last committed event.
+    pub(super) fn advance(&self, sequence: u64) {
+        self.head.send_modify(|head| head.sequence = sequence);
     }
 
     /// Events after `after` up to `through`, when the ring still has the first of them.

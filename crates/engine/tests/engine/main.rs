@@ -11,6 +11,7 @@
 
 mod lineage;
 mod live;
+mod operations;
 mod private_state;
 mod recovery;
 mod retention;

@@ -98,6 +98,10 @@ impl World {
     }
 
     pub fn over(store: Arc<dyn UnifiedStateStore>, first_id: u64) -> Self {
+        Self::bounded(store, first_id, EngineLimits::default())
+    }
+
+    pub fn bounded(store: Arc<dyn UnifiedStateStore>, first_id: u64, limits: EngineLimits) -> Self {
         let ring = KeyRing::from_json(br#"{"current":1,"keys":[{"version":1,"createdAt":"2026-01-01T00:00:00.000Z","key":"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="}]}"#).unwrap();
         let vault = Arc::new(Vault::new(ring, Arc::new(OsRandom)).unwrap());
         let engine = Engine::new(EngineConfig {
@@ -105,7 +109,7 @@ impl World {
             vault: Arc::clone(&vault),
             clock: Arc::new(TestClock(AtomicI64::new(1_790_000_000_000 + i64::try_from(first_id).unwrap()))),
             ids: Arc::new(TestIds(AtomicU64::new(first_id))),
-            limits: EngineLimits::default(),
+            limits,
         })
         .unwrap();
         let script = || Arc::new(ScriptHandle(Script::default()));
