@@ -144,7 +144,9 @@ impl Producer {
             return Ok(asked);
         }
         // Whoever reads of a question may decide it at once.
-        asked.iter().for_each(|approval_id| self.live.questions.ask(approval_id));
+        for approval_id in &asked {
+            self.live.questions.ask(approval_id);
+        }
         self.step(drafts, Some(OperationState::RequiresAction)).await?;
         Ok(asked)
     }

@@ -44,7 +44,7 @@ pub(crate) struct Opening {
 }
 
 impl Opening {
-    pub(crate) fn new(engine: &Engine, prepared: &Prepared, found: &Found, target: &Target, claims: &Claims) -> Result<Self, UnifiedError> {
+    pub(crate) fn new(engine: &Engine, prepared: &Prepared, found: &Found, target: &Target, claims: &Claims) -> Self {
         let now = prepared.now;
         let conversation_id = found
             .home
@@ -117,7 +117,7 @@ impl Opening {
             }),
             last_sequence: 0,
         };
-        Ok(Self {
+        Self {
             conversation_id,
             branch_id,
             new_conversation,
@@ -128,7 +128,7 @@ impl Opening {
             new_items,
             sent_items,
             operation,
-        })
+        }
     }
 
     /// The scribe of the operation, at the place of its answer, and `operation.created` and its first state as it wrote them.

@@ -65,7 +65,7 @@ enum Committed {
     /// A part of the answer.
     More,
     /// The whole answer, with its ending; this process has something to do before the operation can end.
-    Acts(Ending),
+    Acts(Box<Ending>),
     /// The end of the operation.
     Ended,
 }
@@ -128,7 +128,7 @@ impl Producer {
             })?;
             let committed = self.commit(decoded, &target, reply.provider_request_id.as_deref()).await;
             return match committed.map_err(Stop::Failed)? {
-                Committed::Acts(ending) => self.next_from(target, ending),
+                Committed::Acts(ending) => Ok(Some(self.next_from(target, *ending))),
                 Committed::More | Committed::Ended => Ok(None),
             };
         }
@@ -138,7 +138,7 @@ impl Producer {
             let committed = self.commit(decoded, &target, reply.provider_request_id.as_deref()).await;
             match committed.map_err(Stop::Failed)? {
                 Committed::Ended => return Ok(None),
-                Committed::Acts(ending) => return self.next_from(target, ending),
+                Committed::Acts(ending) => return Ok(Some(self.next_from(target, *ending))),
                 Committed::More => {}
             }
             if !connected {
@@ -148,10 +148,10 @@ impl Producer {
     }
 
     /// What follows comes from the same target.
-    fn next_from(&mut self, target: Target, ending: Ending) -> Result<Option<Ending>, Stop> {
+    fn next_from(&mut self, target: Target, ending: Ending) -> Ending {
         self.targets = vec![target];
         self.usage = self.scribe.fold.usage().cloned();
-        Ok(Some(ending))
+        ending
     }
 
     /// Sends to the first target that answers; later ones are tried only before the first byte.
@@ -349,7 +349,7 @@ impl Producer {
         };
         if matches!(ending, Ending::Completed { .. }) && self.acts() {
             self.commit_groups(batch, groups).await?;
-            return Ok(Committed::Acts(ending));
+            return Ok(Committed::Acts(Box::new(ending)));
         }
         // The end goes with the last events; whatever does not fit into one commit with it goes before.
         let last = groups.pop().unwrap_or_default();

@@ -319,7 +319,7 @@ impl TurnOpening {
                 target,
             )
             .await?;
-        let mut opening = Opening::new(engine, prepared, &found, target, &claims)?;
+        let mut opening = Opening::new(engine, prepared, &found, target, &claims);
         let history: Vec<UnifiedItem> = found.path.iter().chain(&opening.sent_items).cloned().collect();
         let projector = Projector {
             prepared: Arc::clone(prepared),

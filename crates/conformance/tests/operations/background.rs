@@ -21,7 +21,7 @@ async fn a_background_operation_survives_its_client_and_moves_the_clock_only_by_
         // Six days later the provider says something: committed, and so the clock moves.
         world.clock.0.fetch_add(6 * DAY, Ordering::SeqCst);
         send(&feed, &message_start());
-        text(0, "one").iter().for_each(|frame| send(&feed, frame));
+        send_all(&feed, &text(0, "one"));
         while world.engine.operation(&me(), &id).await.unwrap().last_sequence < 5 {
             tokio::task::yield_now().await;
         }
@@ -65,7 +65,7 @@ async fn a_background_operation_survives_its_client_and_moves_the_clock_only_by_
             "an old scope with a running operation stays"
         );
 
-        stop("end_turn").iter().for_each(|frame| send(&feed, frame));
+        send_all(&feed, &stop("end_turn"));
         world.until(&id, OperationState::Completed).await;
         assert_eq!(world.touched(&conversation).await, 9 * DAY);
         let result = world.engine.result(&me(), &id).await.unwrap().unwrap();
@@ -133,12 +133,12 @@ async fn many_clients_read_and_come_back_and_each_sees_everything_once() {
             .collect();
         send(&feed, &message_start());
         for index in 0..60 {
-            text(index, "and then ").iter().for_each(|frame| send(&feed, frame));
+            send_all(&feed, &text(index, "and then "));
             if index % 7 == 0 {
                 tokio::task::yield_now().await;
             }
         }
-        stop("end_turn").iter().for_each(|frame| send(&feed, frame));
+        send_all(&feed, &stop("end_turn"));
         let mut seen = Vec::new();
         for reader in readers {
             seen.push(reader.await.unwrap());

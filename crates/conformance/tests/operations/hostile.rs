@@ -7,7 +7,7 @@ use std::sync::Arc;
 use throughline_engine::{Approval, NewConversation, ToolExecutor, ToolInvocation};
 use throughline_format::item::ApprovalDecision;
 use throughline_format::part::TextPart;
-use throughline_format::{OperationState, PartBody, UnifiedError, UnifiedToolDefinition, clause};
+use throughline_format::{OperationState, PartBody, UnifiedError, UnifiedItem, UnifiedToolDefinition, clause};
 
 /// Texts that mean something to a parser, a shell, a database, a browser, a template, a model or this gateway.
 const HOSTILE: &[&str] = &[
@@ -117,7 +117,7 @@ async fn run(home: &Home, hostile: &'static str) -> Behaviour {
     let items = world.engine.items(&me(), &conversation, query).await.unwrap().items;
     let texts: Vec<&str> = items
         .iter()
-        .flat_map(|item| item.parts())
+        .flat_map(UnifiedItem::parts)
         .filter_map(|part| part.as_text())
         .collect();
     assert!(
@@ -144,6 +144,7 @@ async fn run(home: &Home, hostile: &'static str) -> Behaviour {
         limit: 10,
         ..Default::default()
     };
+    let requests = world.provider.bodies.lock().unwrap().len();
     let behaviour = Behaviour {
         events: world
             .events(&id, 0, usize::MAX)
@@ -153,7 +154,7 @@ async fn run(home: &Home, hostile: &'static str) -> Behaviour {
             .collect(),
         items: items.iter().map(|item| item.body.kind()).collect(),
         state: world.state(&id).await,
-        requests: world.provider.bodies.lock().unwrap().len(),
+        requests,
         conversations: world.engine.conversations(&me(), list).await.unwrap().conversations.len(),
         operations: world.engine.operations(&me(), query).await.unwrap().operations.len(),
         problems: world.store.check().await.unwrap().problems,

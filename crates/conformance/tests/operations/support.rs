@@ -133,7 +133,7 @@ impl World {
     /// The next answer, whole.
     pub fn answers(&self, frames: &[Value]) {
         let feed = self.live();
-        frames.iter().for_each(|frame| send(&feed, frame));
+        send_all(&feed, frames);
     }
 
     pub async fn begin(&self, request: TurnRequest) -> Turn {
@@ -253,6 +253,12 @@ pub fn send(feed: &Feed, frame: &Value) {
     let text = format!("event: {}\ndata: {frame}\n\n", frame["type"].as_str().unwrap());
     // A torn operation takes nothing more.
     drop(feed.send(Ok(Bytes::from(text))));
+}
+
+pub fn send_all(feed: &Feed, frames: &[Value]) {
+    for frame in frames {
+        send(feed, frame);
+    }
 }
 
 pub fn message_start() -> Value {

@@ -57,9 +57,11 @@ async fn restless(world: &World, id: &UnifiedId) -> Vec<UnifiedEventV2> {
 fn call(feed: &Feed) {
     send(feed, &message_start());
     send(feed, &call_start(0, "toolu_1", "look"));
-    PIECES.iter().for_each(|piece| send(feed, &call_piece(0, piece)));
+    for piece in PIECES {
+        send(feed, &call_piece(0, piece));
+    }
     send(feed, &block_stop(0));
-    stop("tool_use").iter().for_each(|frame| send(feed, frame));
+    send_all(feed, &stop("tool_use"));
 }
 
 #[tokio::test]
@@ -145,7 +147,9 @@ async fn a_tool_call_stays_whole_from_its_first_argument_to_its_result() {
             ]
         );
         let mut fold = Fold::new(id.clone());
-        events.iter().for_each(|event| fold.push(event).unwrap());
+        for event in &events {
+            fold.push(event).unwrap();
+        }
         let result = world.engine.result(&me(), &id).await.unwrap().unwrap();
         assert_eq!(fingerprint(&fold.result().output).unwrap(), fingerprint(&result.output).unwrap());
         let kinds: Vec<&str> = result.output.iter().map(|item| item.body.kind()).collect();

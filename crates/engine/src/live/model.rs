@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use throughline_format::UnifiedId;
 use throughline_store::contract::{World, samples};
-use throughline_store::{MemoryStore, StateWriter as _, UnifiedStateStore, WriteBatch, WriteOp};
+use throughline_store::{MemoryStore, UnifiedStateStore, WriteBatch, WriteOp};
 
 /// Whether a task was woken since it was last polled.
 struct Flag(AtomicBool);
@@ -185,7 +185,7 @@ fn every_interleaving_gives_every_event_once_and_in_order() {
                 run.check(batches, ring, after, schedule);
                 checked += 1;
                 // The store in memory copies what it changes, so a full one is a slow one.
-                if checked % 16 == 0 {
+                if checked.is_multiple_of(16) {
                     run = Run::new();
                 }
             });

@@ -141,15 +141,13 @@ impl Live {
     /// Asks the producer to stop; the first request counts, and is given back.
     pub(crate) fn cancel(&self, request: CancelRequest) -> CancelRequest {
         let mut first = request.clone();
-        self.cancel.send_if_modified(|pending| match pending {
-            Some(earlier) => {
+        self.cancel.send_if_modified(|pending| {
+            if let Some(earlier) = pending {
                 first = earlier.clone();
-                false
+                return false;
             }
-            None => {
-                *pending = Some(request);
-                true
-            }
+            *pending = Some(request);
+            true
         });
         first
     }
