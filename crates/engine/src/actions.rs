@@ -40,8 +40,12 @@ struct Work {
 impl Producer {
     /// What the answer so far leaves to this process.
     fn work(&self) -> Work {
+        // After a restart there is no request that more could be asked with.
+        let Some(projector) = &self.projector else {
+            return Work::default();
+        };
         let items = self.scribe.fold.items();
-        let prepared = &self.projector.prepared;
+        let prepared = &projector.prepared;
         let answered: BTreeSet<&str> = items
             .iter()
             .filter(|item| matches!(item.body, UnifiedItemBody::ToolResult(_) | UnifiedItemBody::ComputerActionResult(_)))
@@ -114,7 +118,9 @@ impl Producer {
             self.finish(batch, Vec::new(), ending).await.map_err(Stop::Failed)?;
             return Ok(false);
         }
-        self.projector.go_on(self.scribe.fold.items());
+        if let Some(projector) = &mut self.projector {
+            projector.go_on(self.scribe.fold.items());
+        }
         Ok(true)
     }
 
@@ -239,8 +245,11 @@ impl Producer {
         };
         let executing = vec![moved(item_id, &call, from, UnifiedToolLifecycle::Executing)];
         self.step(executing, None).await.map_err(Stop::Failed)?;
+        let Some(principal) = self.projector.as_ref().map(|p| p.prepared.turn.principal.clone()) else {
+            return Ok(());
+        };
         let invocation = ToolInvocation {
-            principal: self.projector.prepared.turn.principal.clone(),
+            principal,
             conversation_id: self.operation.conversation_id.clone(),
             operation_id: self.operation.operation_id.clone(),
             call_id: call.call_id.clone(),

@@ -1,6 +1,6 @@
 //! [`Recorded`]: a driver whose raw bodies are kept for people who look for a fault. Opt-in; nothing reads them back.
 
-use crate::ports::{Clock, Upstream, UpstreamCall, UpstreamReply};
+use crate::ports::{Clock, ResumeCall, Upstream, UpstreamCall, UpstreamReply};
 use bytes::Bytes;
 use futures_util::Stream;
 use futures_util::future::BoxFuture;
@@ -38,6 +38,23 @@ impl Upstream for Recorded {
         drop(keep(Direction::UpstreamRequest, call.body.clone()));
         let answer = keep(Direction::UpstreamResponse, Bytes::new());
         let reply = self.upstream.call(call);
+        Box::pin(async move {
+            let mut reply = reply.await?;
+            reply.body = Box::pin(Tee { inner: reply.body, answer });
+            Ok(reply)
+        })
+    }
+
+    fn resume(&self, call: ResumeCall) -> BoxFuture<'static, Result<UpstreamReply, UnifiedError>> {
+        let answer = Keep {
+            files: Arc::clone(&self.files),
+            clock: Arc::clone(&self.clock),
+            conversation_id: call.conversation_id.clone(),
+            operation_id: call.operation_id.clone(),
+            direction: Direction::UpstreamResponse,
+            body: Vec::new(),
+        };
+        let reply = self.upstream.resume(call);
         Box::pin(async move {
             let mut reply = reply.await?;
             reply.body = Box::pin(Tee { inner: reply.body, answer });

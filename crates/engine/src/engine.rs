@@ -7,9 +7,13 @@ use crate::principal::Principal;
 use crate::tools::ToolExecutor;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use throughline_format::{ErrorCategory, UnifiedError, UnifiedId, UnifiedItem, UnifiedOperation, UnifiedResultV2};
+use throughline_format::{
+    ErrorCategory, OperationState, UnifiedBranch, UnifiedError, UnifiedId, UnifiedItem, UnifiedOperation, UnifiedResultV2,
+};
 use throughline_protocols::SyntheticSealer;
-use throughline_store::{CommitReceipt, HashPurpose, ItemPage, MAX_PAGE, StoreError, UnifiedStateStore, Vault, WriteBatch};
+use throughline_store::{
+    CommitReceipt, HashPurpose, ItemPage, MAX_PAGE, OperationFilter, StoreError, UnifiedStateStore, Vault, WriteBatch,
+};
 use tokio::sync::Semaphore;
 
 /// How long a failure of the store makes the engine count as not ready.
@@ -181,6 +185,19 @@ impl Engine {
                 return Ok(path);
             }
         }
+    }
+
+    /// Whether an answer is on its way on a branch.
+    pub(crate) async fn is_busy(&self, branch: &UnifiedBranch) -> Result<bool, UnifiedError> {
+        let filter = OperationFilter {
+            conversation_id: Some(branch.conversation_id.clone()),
+            principal_ref: None,
+            states: vec![OperationState::Queued, OperationState::Running, OperationState::RequiresAction],
+            after: None,
+            limit: 256,
+        };
+        let running = self.store.operations(filter).await.map_err(|e| e.to_unified())?;
+        Ok(running.iter().any(|operation| operation.source_branch_id == branch.branch_id))
     }
 
     /// Attaches a subscriber after a sequence. It writes nothing.

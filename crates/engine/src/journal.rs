@@ -1,5 +1,6 @@
 //! The items of a branch: read in pages, and appended by their owner.
 
+use crate::checkpoints;
 use crate::engine::{Engine, not_found};
 use crate::lineage::calls;
 use crate::ports::IdKind;
@@ -101,11 +102,15 @@ impl Engine {
             let items = self.adopt_items(new.items.clone(), &path)?;
             let ids: BTreeSet<UnifiedId> = items.iter().map(|item| item.id.clone()).collect();
             let expected_head = new.expected_head.clone().or(path.last().map(|item| item.id.clone()));
-            let batch = WriteBatch::new(self.clock.now(), conversation.clone()).with(WriteOp::AppendItems {
+            let head = items.last().map(|item| item.id.clone());
+            let mut batch = WriteBatch::new(self.clock.now(), conversation.clone()).with(WriteOp::AppendItems {
                 branch_id: branch.branch_id.clone(),
                 expected_head,
                 items,
             });
+            batch
+                .ops
+                .extend(checkpoints::outdated(self, conversation, &branch.branch_id, head.as_ref(), &[]).await?);
             match self.commit(batch).await {
                 Ok(_) => {
                     let after = ItemPage {

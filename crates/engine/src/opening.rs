@@ -1,5 +1,6 @@
 //! The opening of an operation: everything that is committed before anything is sent.
 
+use crate::checkpoints::Head;
 use crate::claims::Claims;
 use crate::engine::Engine;
 use crate::lineage::find::Found;
@@ -7,18 +8,18 @@ use crate::lineage::{LINEAGE_VERSION, calls};
 use crate::ports::{IdKind, Target};
 use crate::private;
 use crate::scribe::{Scribe, Seat, Written};
+use crate::switch::Answerer;
 use crate::turn::Prepared;
 use crate::{summaries, terminal};
-use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use throughline_format::conversation::LeasePurpose;
 use throughline_format::event::{OperationChanged, OperationCreated};
-use throughline_format::item::{ItemStatus, ProviderSwitchItem, SwitchReason, UnifiedItemBody, Visibility};
+use throughline_format::item::{SwitchReason, UnifiedItemBody};
 use throughline_format::operation::{Cancellation, CleanupLease};
-use throughline_format::provenance::ItemOrigin;
 use throughline_format::{
-    EventBody, EventDraft, Fold, OperationState, SchemaVersion, UnifiedAttribution, UnifiedBranch, UnifiedConversation, UnifiedError,
-    UnifiedId, UnifiedItem, UnifiedItemBase, UnifiedItemProvenance, UnifiedLease, UnifiedOperation,
+    EventBody, EventDraft, Fold, OperationState, SchemaVersion, UnifiedBranch, UnifiedConversation, UnifiedError, UnifiedId, UnifiedItem,
+    UnifiedLease, UnifiedOperation,
 };
 use throughline_protocols::DecodedRequest;
 use throughline_store::{LineageRow, WriteBatch, WriteOp};
@@ -41,10 +42,19 @@ pub(crate) struct Opening {
     /// The same as this request's own projection may use them: with references to payloads that are only lent.
     pub(crate) sent_items: Vec<UnifiedItem>,
     pub(crate) operation: UnifiedOperation,
+    /// Who answers for the branch once this is committed: the target when the input tells of a switch to it.
+    pub(crate) answerer: Option<Answerer>,
 }
 
 impl Opening {
-    pub(crate) fn new(engine: &Engine, prepared: &Prepared, found: &Found, target: &Target, claims: &Claims) -> Self {
+    pub(crate) fn new(
+        engine: &Engine,
+        prepared: &Prepared,
+        found: &Found,
+        target: &Target,
+        claims: &Claims,
+        last: Option<Answerer>,
+    ) -> Self {
         let now = prepared.now;
         let conversation_id = found
             .home
@@ -73,7 +83,13 @@ impl Opening {
             title: None,
             metadata: None,
         });
-        let sent_items = new_items(prepared, found, target, claims, &conversation_id, &branch_id);
+        let asked = prepared.decoded.unified.conversation.items.len() as u64;
+        let switch = last.as_ref().and_then(|last| {
+            let id = prepared.operation_id.item(asked);
+            last.switch(target, &prepared.operation_id, id, SwitchReason::Client, now)
+        });
+        let answerer = if switch.is_some() { Some(Answerer::of(target)) } else { last };
+        let sent_items = new_items(prepared, found, switch, claims, &conversation_id, &branch_id);
         let mut new_items = sent_items.clone();
         for item in &mut new_items {
             private::retain_references(item, &mut |reference| !claims.unknown.contains(&reference.resource_id));
@@ -128,7 +144,17 @@ impl Opening {
             new_items,
             sent_items,
             operation,
+            answerer,
         }
+    }
+
+    /// Where the branch stood before this turn's own input, when the input goes on there: a new branch has no such place.
+    pub(crate) fn head(&self) -> Option<Head> {
+        let item_id = self.expected_head.clone().filter(|_| self.new_branch.is_none())?;
+        Some(Head {
+            branch_id: self.branch_id.clone(),
+            item_id,
+        })
     }
 
     /// The scribe of the operation, at the place of its answer, and `operation.created` and its first state as it wrote them.
@@ -233,14 +259,14 @@ impl Opening {
 fn new_items(
     prepared: &Prepared,
     found: &Found,
-    target: &Target,
+    switch: Option<UnifiedItem>,
     claims: &Claims,
     conversation_id: &UnifiedId,
     branch_id: &UnifiedId,
 ) -> Vec<UnifiedItem> {
     let asked = &prepared.decoded.unified.conversation.items;
     let new_calls = |i: &&UnifiedItem| calls::is_call(i);
-    let added: Vec<&str> = found
+    let added: HashSet<&str> = found
         .place
         .new_items
         .iter()
@@ -248,10 +274,13 @@ fn new_items(
         .filter(new_calls)
         .filter_map(UnifiedItem::call_id)
         .collect();
-    let mut items = Vec::new();
-    items.extend(switch_item(prepared, found, target));
-    for item in found.place.new_items.iter().filter_map(|i| asked.get(*i)) {
-        let mut item = item.clone();
+    let mut items = Vec::from_iter(switch);
+    let calls = StoredCalls::of(prepared, found);
+    for index in &found.place.new_items {
+        let Some(mut item) = asked.get(*index).cloned() else { continue };
+        if found.place.summary == Some(*index) {
+            summaries::stand_in(&mut item, &found.path);
+        }
         private::retain_references(&mut item, &mut |reference| {
             if let Some(stored) = claims.renamed.get(&reference.resource_id) {
                 reference.resource_id = stored.clone();
@@ -263,8 +292,8 @@ fn new_items(
             UnifiedItemBody::ComputerActionResult(result) => Some(&mut result.call_id),
             _ => None,
         };
-        if let Some(call_id) = result_of.filter(|id| !added.contains(&id.as_str())) {
-            *call_id = original_call(prepared, found, call_id);
+        if let Some(call_id) = result_of.filter(|id| !added.contains(id.as_str())) {
+            *call_id = calls.original(found, call_id);
         }
         items.push(item);
     }
@@ -282,61 +311,30 @@ fn new_items(
     seated
 }
 
-/// The journal's ID of the call that a result names: by the call's place in the shared history, else by the ID itself,
-/// else by what the client's wire makes of a stored one. The newest call counts: some providers use an ID again.
-fn original_call(prepared: &Prepared, found: &Found, asked: &str) -> String {
-    if let Some(known) = found.calls.known(asked) {
-        return known.to_owned();
-    }
-    let stored = || {
-        found
-            .path
-            .iter()
-            .rev()
-            .filter(|i| calls::is_call(i))
-            .filter_map(UnifiedItem::call_id)
-    };
-    let renamed = stored().find(|call| prepared.turn.codec.wire_call_id(call) == Cow::Borrowed(asked));
-    stored().find(|call| *call == asked).or(renamed).unwrap_or(asked).to_owned()
+/// The calls of the shared history by their own ID and by what the client's wire makes of it. The newest call counts: some
+/// providers use an ID again.
+struct StoredCalls<'a> {
+    own: HashSet<&'a str>,
+    by_wire: HashMap<String, &'a str>,
 }
 
-/// An item that tells of a change of provider, when the last answer came from another one.
-fn switch_item(prepared: &Prepared, found: &Found, target: &Target) -> Option<UnifiedItem> {
-    let last = found.path.iter().rev().find(|i| i.provenance.origin == ItemOrigin::Provider)?;
-    let from_profile = last.provenance.profile.clone()?;
-    let to_profile = target.codec.profile();
-    let same = from_profile.family == to_profile.family && last.provenance.attribution.model_provider == target.model_provider;
-    if same {
-        return None;
+impl<'a> StoredCalls<'a> {
+    fn of(prepared: &Prepared, found: &'a Found) -> Self {
+        let ids = || found.path.iter().filter(|i| calls::is_call(i)).filter_map(UnifiedItem::call_id);
+        let codec = prepared.turn.codec.as_ref();
+        Self {
+            own: ids().collect(),
+            by_wire: ids().map(|id| (codec.wire_call_id(id).into_owned(), id)).collect(),
+        }
     }
-    Some(UnifiedItem {
-        base: UnifiedItemBase {
-            id: prepared.operation_id.item(prepared.decoded.unified.conversation.items.len() as u64),
-            conversation_id: UnifiedId::pending(),
-            branch_id: UnifiedId::pending(),
-            sequence: 1,
-            parent_id: None,
-            created_at: prepared.now,
-            role: None,
-            visibility: Visibility::Client,
-            status: ItemStatus::Completed,
-            provenance: UnifiedItemProvenance {
-                operation_id: Some(prepared.operation_id.clone()),
-                ..UnifiedItemProvenance::of(ItemOrigin::Engine)
-            },
-            cache: None,
-            provider_data: None,
-        },
-        body: UnifiedItemBody::ProviderSwitch(ProviderSwitchItem {
-            from: Some(last.provenance.attribution.clone()),
-            to: UnifiedAttribution {
-                provider: None,
-                model_provider: target.model_provider.clone(),
-                model: Some(target.model.clone()),
-            },
-            from_profile: Some(from_profile),
-            to_profile,
-            reason: SwitchReason::Client,
-        }),
-    })
+
+    /// The journal's ID of the call that a result names: by the call's place in the shared history, else by the ID itself,
+    /// else by what the client's wire makes of a stored one.
+    fn original(&self, found: &Found, asked: &str) -> String {
+        let stored = || match self.own.get(asked) {
+            Some(own) => Some(*own),
+            None => self.by_wire.get(asked).copied(),
+        };
+        found.calls.known(asked).or_else(stored).unwrap_or(asked).to_owned()
+    }
 }

@@ -4,8 +4,8 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use std::sync::Arc;
-use throughline_format::{ProtocolFamily, Timestamp, UnifiedError, UnifiedId, UnifiedRequirement, UnifiedResourceOwner};
-use throughline_protocols::{Capabilities, Codec, Feature};
+use throughline_format::{ErrorCategory, ProtocolFamily, Timestamp, UnifiedError, UnifiedId, UnifiedRequirement, UnifiedResourceOwner};
+use throughline_protocols::{Capabilities, Codec, Feature, Job};
 
 /// The only source of time. Only the binary implements it with a real clock.
 pub trait Clock: Send + Sync {
@@ -97,10 +97,48 @@ pub struct UpstreamReply {
     pub body: BoxStream<'static, Result<Bytes, UnifiedError>>,
 }
 
+/// The stream of work that goes on at the provider, to be read again: after a place that the provider named, or from its
+/// begin. It has no serialised form either.
+pub struct ResumeCall {
+    /// Conversation, for the diagnostic store.
+    pub conversation_id: UnifiedId,
+    /// Operation, for logs.
+    pub operation_id: UnifiedId,
+    /// Our request ID.
+    pub request_id: UnifiedId,
+    /// The work.
+    pub job: Job,
+    /// The provider's own name of the last event that was taken; absent = from the begin.
+    pub after: Option<String>,
+}
+
+impl std::fmt::Debug for ResumeCall {
+    /// Without the handles of the work.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ResumeCall")
+            .field("operation_id", &self.operation_id)
+            .field("from_begin", &self.after.is_none())
+            .finish_non_exhaustive()
+    }
+}
+
 /// A driver for one provider account.
 pub trait Upstream: Send + Sync {
     /// Sends a request. Retries that are safe happen inside; dropping the future cancels.
     fn call(&self, call: UpstreamCall) -> BoxFuture<'static, Result<UpstreamReply, UnifiedError>>;
+
+    /// Reads the stream of work that [`StreamDecoder::job`](throughline_protocols::StreamDecoder::job) told of. A driver
+    /// whose provider keeps no such work refuses with `unsupported.resume`.
+    fn resume(&self, call: ResumeCall) -> BoxFuture<'static, Result<UpstreamReply, UnifiedError>> {
+        drop(call);
+        Box::pin(async {
+            Err(UnifiedError::new(
+                ErrorCategory::Unsupported,
+                "resume",
+                "this provider keeps no work that could be read again",
+            ))
+        })
+    }
 }
 
 /// Where a turn goes.

@@ -43,6 +43,12 @@ impl OwnedState {
         Ok(state)
     }
 
+    /// Adds the handle of a checkpoint that this request goes on by.
+    pub(crate) fn present(&mut self, id: &UnifiedId, schema: &str, payload: &Bytes) {
+        self.root.insert(schema.to_owned(), payload.clone());
+        self.payloads.insert(id.clone(), payload.clone());
+    }
+
     /// Adds a payload that this request itself carries.
     pub(crate) fn lend(&mut self, resource: &SideResource) {
         let payload = Bytes::copy_from_slice(&resource.payload);

@@ -5,29 +5,32 @@
 
 use crate::actions;
 use crate::admission::Admission;
+use crate::catch_up::CatchUp;
+use crate::checkpoints::{self, Handles, Refused};
 use crate::deadline::Alarm;
 use crate::engine::Engine;
 use crate::lineage::chain::Link;
 use crate::lineage::{calls, issued};
 use crate::live::{CancelRequest, Live, StopCause};
-use crate::ports::{Target, UpstreamCall, UpstreamReply};
+use crate::ports::{Target, UpstreamReply};
 use crate::private;
 use crate::progress::Progress;
 use crate::projector::{Outgoing, Projector};
 use crate::scribe::{self, Scribe, Written};
+use crate::switch::Answerer;
 use crate::terminal::{self, Ending};
 use crate::tool_names::ToolNames;
 use crate::usage;
 use bytes::Bytes;
 use futures_util::{FutureExt as _, StreamExt as _};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use throughline_format::item::{InterruptionCause, UnifiedItemBody};
-use throughline_format::{ErrorCategory, Sha256, UnifiedError, UnifiedId, UnifiedItem, UnifiedOperation, UnifiedUsage};
-use throughline_protocols::{DecodeContext, Decoded, EncodeContext, StreamDecoder};
+use throughline_format::{ErrorCategory, Sha256, Timestamp, UnifiedError, UnifiedId, UnifiedItem, UnifiedOperation, UnifiedUsage};
+use throughline_protocols::{Codec, DecodeContext, Decoded, EncodeContext, Job, StreamDecoder};
 use throughline_store::{IssuedId, WriteBatch, WriteOp, owner_fingerprint};
 use tokio::sync::watch;
 
@@ -43,8 +46,16 @@ pub(crate) struct Producer {
     pub(crate) operation: UnifiedOperation,
     pub(crate) live: Arc<Live>,
     pub(crate) scribe: Scribe,
-    pub(crate) projector: Projector,
+    /// Absent when the answer is gone on with after a restart.
+    pub(crate) projector: Option<Projector>,
     pub(crate) targets: Vec<Target>,
+    /// The target whose work is gone on with, instead of sending anything.
+    pub(crate) resumes: Option<Target>,
+    pub(crate) asker: Asker,
+    /// Work that goes on at the provider, once it is known.
+    pub(crate) job: Option<Job>,
+    /// What the stream has to repeat before anything of it is new.
+    pub(crate) catch_up: Option<CatchUp>,
     pub(crate) first: Option<Outgoing>,
     pub(crate) encode: EncodeContext,
     pub(crate) link: Link,
@@ -52,12 +63,33 @@ pub(crate) struct Producer {
     pub(crate) issued_states: Vec<Sha256>,
     /// The client's names of tools that the target calls otherwise.
     pub(crate) tool_names: ToolNames,
+    /// Handles of the answer that a checkpoint is made of.
+    pub(crate) handles: Handles,
+    /// Checkpoints that their owner refused on the way.
+    pub(crate) refused: Vec<Refused>,
+    /// Who answers for the branch as it is committed.
+    pub(crate) answerer: Option<Answerer>,
+    /// The item that tells of a fallback to another owner, until it is written.
+    pub(crate) switch: Option<UnifiedItem>,
     /// What of the answer stands in the branch already.
     pub(crate) journal: Progress,
     /// How often the operation ran its own tools.
     pub(crate) rounds: usize,
     /// Usage of the answers before this one.
     pub(crate) usage: Option<UnifiedUsage>,
+}
+
+/// Who asked, as far as the answer needs to know.
+pub(crate) struct Asker {
+    /// The client's protocol.
+    pub(crate) codec: Arc<dyn Codec>,
+    pub(crate) request_id: UnifiedId,
+    /// Allowlisted word for the client.
+    pub(crate) runtime: Option<String>,
+    /// Whether the provider keeps the answer.
+    pub(crate) keeps: bool,
+    /// When the answer began: the time of its items.
+    pub(crate) received_at: Timestamp,
 }
 
 /// What a commit of decoded events was.
@@ -114,8 +146,16 @@ impl Producer {
 
     /// One answer of the provider; its ending, when it is not the operation's.
     async fn answer(&mut self, cancel: &mut watch::Receiver<Option<CancelRequest>>) -> Result<Option<Ending>, Stop> {
-        let (target, mut reply) = self.send(cancel).await?;
-        self.tool_names = ToolNames::of(&self.projector.prepared.decoded.unified.tools, &target);
+        let (target, mut reply) = match self.resumes.take() {
+            Some(target) => {
+                let reply = self.rejoin(&target, cancel).await?;
+                (target, reply)
+            }
+            None => {
+                self.job = None;
+                self.send(cancel).await?
+            }
+        };
         let context = self.decode_context(&target)?;
         if !reply.is_stream {
             let body = self.read_all(&mut reply, cancel).await?;
@@ -133,8 +173,22 @@ impl Producer {
             };
         }
         let mut decoder = target.codec.stream_decoder(&context);
+        let mut failures = 0;
         loop {
-            let (decoded, connected) = self.gather(&mut reply, decoder.as_mut(), cancel).await?;
+            let (mut decoded, connected) = self.gather(&mut reply, decoder.as_mut(), cancel).await?;
+            if self.job.is_none() {
+                self.job = decoder.job();
+            }
+            if !connected && !decoder.is_finished() {
+                failures = if decoded.drafts.is_empty() { failures + 1 } else { 1 };
+                if let Some(again) = self.reconnect(&target, decoder.as_mut(), failures, cancel).await? {
+                    reply = again;
+                    self.commit(decoded, &target, None).await.map_err(Stop::Failed)?;
+                    continue;
+                }
+                // A torn connection is the decoder's to judge: it knows whether the answer was complete.
+                decoded.extend(decoder.finish());
+            }
             let committed = self.commit(decoded, &target, reply.provider_request_id.as_deref()).await;
             match committed.map_err(Stop::Failed)? {
                 Committed::Ended => return Ok(None),
@@ -154,71 +208,19 @@ impl Producer {
         ending
     }
 
-    /// Sends to the first target that answers; later ones are tried only before the first byte.
-    async fn send(&mut self, cancel: &mut watch::Receiver<Option<CancelRequest>>) -> Result<(Target, UpstreamReply), Stop> {
-        let targets = std::mem::take(&mut self.targets);
-        let last = targets.len().saturating_sub(1);
-        let mut refusal = None;
-        for (index, target) in targets.into_iter().enumerate() {
-            let outgoing = match self.first.take() {
-                Some(outgoing) => outgoing,
-                None => self.projector.project(&self.engine, &target).await.map_err(Stop::Failed)?,
-            };
-            if outgoing.loss.is_unsupported() {
-                continue;
-            }
-            let loss = outgoing.loss;
-            let call = UpstreamCall {
-                conversation_id: self.operation.conversation_id.clone(),
-                operation_id: self.operation.operation_id.clone(),
-                request_id: self.projector.prepared.request_id.clone(),
-                model: target.model.clone(),
-                body: outgoing.body,
-                stream: outgoing.stream,
-                client_headers: self.projector.prepared.turn.client_headers.clone(),
-            };
-            let answer = tokio::select! {
-                biased;
-                request = cancelled(cancel) => return Err(Stop::Cancelled(request)),
-                answer = target.upstream.call(call) => answer,
-            };
-            match answer {
-                Ok(reply) => {
-                    self.operation.owner = Some(target.owner.clone());
-                    self.operation.loss = Some(crate::turn::bounded(loss));
-                    return Ok((target, reply));
-                }
-                Err(error) if index < last && error.retryable => {
-                    tracing::warn!(operation = %self.operation.operation_id, provider = %target.provider, code = %error.code, "falling back to the next target");
-                    refusal = Some(error);
-                }
-                Err(error) => return Err(Stop::Failed(error)),
-            }
-        }
-        let none = || {
-            UnifiedError::new(
-                ErrorCategory::Unsupported,
-                "projection",
-                "no target of the route can do what the request requires",
-            )
-        };
-        Err(Stop::Failed(refusal.unwrap_or_else(none)))
-    }
-
     fn decode_context(&self, target: &Target) -> Result<DecodeContext, Stop> {
-        let prepared = &self.projector.prepared;
         Ok(DecodeContext {
             operation_id: match self.rounds {
                 0 => self.operation.operation_id.clone(),
                 round => actions::later_id(&self.operation.operation_id, round),
             },
-            request_id: prepared.request_id.clone(),
+            request_id: self.asker.request_id.clone(),
             conversation_id: self.scribe.seat.conversation_id.clone(),
             branch_id: self.scribe.seat.branch_id.clone(),
             first_item: self.scribe.seat.first_item,
             first_sequence: self.scribe.seat.next_sequence,
-            received_at: self.engine.clock.now(),
-            runtime: prepared.turn.client_family.clone(),
+            received_at: self.asker.received_at,
+            runtime: self.asker.runtime.clone(),
             model_provider: target.model_provider.clone(),
             requested_model: Some(target.model.clone()),
             dialect: target.dialect.clone(),
@@ -270,16 +272,11 @@ impl Producer {
                     taken += bytes.len();
                     decoded.extend(decoder.push(&bytes));
                 }
-                // A torn connection is the decoder's to judge: it knows whether the answer was complete.
                 Some(Err(error)) => {
                     tracing::debug!(operation = %self.operation.operation_id, code = %error.code, "the provider's connection broke");
-                    decoded.extend(decoder.finish());
                     return Ok((decoded, false));
                 }
-                None => {
-                    decoded.extend(decoder.finish());
-                    return Ok((decoded, false));
-                }
+                None => return Ok((decoded, false)),
             }
             if decoder.is_finished() || taken >= GATHER_BYTES {
                 return Ok((decoded, true));
@@ -301,8 +298,10 @@ impl Producer {
     /// Commits one batch of decoded events and publishes them. After a failure the fold stands where the store does, so that
     /// whatever follows has no gap.
     async fn commit(&mut self, decoded: Decoded, target: &Target, provider_request_id: Option<&str>) -> Result<Committed, UnifiedError> {
+        let known_job = self.operation.provider_job.clone();
         let outcome = self.try_commit(decoded, target, provider_request_id).await;
         if outcome.is_err() {
+            self.operation.provider_job = known_job;
             self.resume_from_store().await?;
         }
         outcome
@@ -316,15 +315,17 @@ impl Producer {
     ) -> Result<Committed, UnifiedError> {
         let now = self.engine.clock.now();
         let mut batch = WriteBatch::new(now, self.operation.conversation_id.clone());
-        let discloses = target.codec.profile().family == self.projector.prepared.turn.codec.profile().family;
+        let discloses = target.codec.profile().family == self.asker.codec.profile().family;
         for side in &decoded.resources {
-            batch.push(WriteOp::PutResource(Box::new(private::seal(
-                &self.engine.vault,
-                side,
-                &self.operation.conversation_id,
-                &target.owner,
-                now,
-            )?)));
+            if !self.is_stored(&side.resource_id).await? {
+                batch.push(WriteOp::PutResource(Box::new(private::seal(
+                    &self.engine.vault,
+                    side,
+                    &self.operation.conversation_id,
+                    &target.owner,
+                    now,
+                )?)));
+            }
             if discloses {
                 let payload = Bytes::copy_from_slice(&side.payload);
                 if private::is_provider_state(side) {
@@ -336,8 +337,19 @@ impl Producer {
                 self.live.disclose(side.resource_id.clone(), payload);
             }
         }
+        self.note_job(&mut batch, target, now)?;
+        if self.asker.keeps {
+            self.handles.note(target.codec.as_ref(), &decoded.resources);
+        }
         let (mut drafts, ending) = terminal::split(decoded.drafts, provider_request_id);
+        terminal::tell_switch(&mut drafts, &mut self.switch);
         self.tool_names.restore(&mut drafts);
+        if let Some(catch_up) = &mut self.catch_up {
+            drafts = catch_up.take_off(drafts)?;
+            if catch_up.is_over() {
+                self.catch_up = None;
+            }
+        }
         if self.rounds > 0 {
             actions::later(&self.operation.operation_id, &mut drafts);
             usage::add_to(self.usage.as_ref(), &mut drafts);
@@ -390,6 +402,9 @@ impl Producer {
     /// Ends an operation whose answer did not end by itself. While the store refuses, it is tried again: subscribers wait, and
     /// nobody takes the branch. A process that goes down meanwhile leaves the end to recovery.
     async fn end(&mut self, stop: Stop) {
+        if self.outlives(&stop) {
+            return;
+        }
         let ending = self.ending(stop);
         let mut pause = FIRST_PAUSE;
         // Whatever stopped the answer may have left the scribe ahead of the store.
@@ -441,15 +456,23 @@ impl Producer {
     /// Commits the end: events, items, result, operation, lineage and lease in one transaction; then publishes.
     pub(crate) async fn finish(&mut self, mut batch: WriteBatch, mut events: Vec<Written>, ending: Ending) -> Result<(), UnifiedError> {
         let now = self.engine.clock.now();
-        let drafts = terminal::drafts(ending, &self.scribe.fold, &self.operation.operation_id, now);
+        // Only what ended well can be gone on from: of a torn answer the provider knows more or less than the journal.
+        let handles = std::mem::take(&mut self.handles);
+        let (made, told) = match ending {
+            Ending::Completed { .. } => handles.settle(&self.engine),
+            _ => (Vec::new(), Vec::new()),
+        };
+        let mut drafts: Vec<_> = self.refused.iter().map(Refused::event).chain(told).collect();
+        drafts.extend(terminal::drafts(ending, &self.scribe.fold, &self.operation.operation_id, now));
         events.extend(self.scribe.write(drafts, now)?);
+        let checkpoints = self.checkpoint_changes(made, now).await?;
         let issued = self.issued_ids()?;
         if !issued.is_empty() {
             batch.push(WriteOp::PutIssuedIds(issued));
         }
         let mut ended = self.operation.clone();
-        let request_id = Some(self.projector.prepared.request_id.clone());
-        let batch = terminal::batch(
+        let request_id = Some(self.asker.request_id.clone());
+        let mut batch = terminal::batch(
             batch,
             &mut ended,
             &self.scribe.fold,
@@ -458,15 +481,32 @@ impl Producer {
             request_id,
             &self.journal,
         )?;
+        batch.ops.extend(checkpoints);
         terminal::commit(&self.engine, batch, &ended, &self.journal).await?;
         self.operation = ended;
         self.live.publish(events);
         Ok(())
     }
 
+    /// The checkpoints that the end makes, and what becomes of those that stand at other heads.
+    async fn checkpoint_changes(&self, made: Vec<checkpoints::Pending>, now: Timestamp) -> Result<Vec<WriteOp>, UnifiedError> {
+        let operation = &self.operation;
+        let result = self.scribe.fold.result();
+        let before = operation.input_item_ids.last().or(operation.source_head_item_id.as_ref());
+        let head = result.output.last().map(|item| &item.id).or(before);
+        let (conversation, branch) = (&operation.conversation_id, self.journal.branch(operation));
+        let mut changes = checkpoints::outdated(&self.engine, conversation, branch, head, &self.refused).await?;
+        if let Some(head) = head {
+            for pending in made {
+                changes.extend(pending.at(&self.engine.vault, operation, branch, head, result.state.as_ref(), now)?);
+            }
+        }
+        Ok(changes)
+    }
+
     /// What this answer issued to the client: its call IDs and the private payloads that went with it.
     fn issued_ids(&self) -> Result<Vec<IssuedId>, UnifiedError> {
-        let codec = self.projector.prepared.turn.codec.as_ref();
+        let codec = self.asker.codec.as_ref();
         let items = self.scribe.fold.items();
         let calls = items
             .iter()
@@ -490,7 +530,7 @@ impl Producer {
 
     /// Evidence of what the client got: the answer as its own codec says it, decoded again by that codec.
     fn lineage_rows(&self) -> Vec<throughline_store::LineageRow> {
-        let codec = self.projector.prepared.turn.codec.as_ref();
+        let codec = self.asker.codec.as_ref();
         let result = self.scribe.fold.result();
         let as_delivered = codec.encode_response(&result, &self.encode).ok().and_then(|encoded| {
             let context = DecodeContext {
@@ -541,7 +581,7 @@ pub(crate) async fn cancelled(cancel: &mut watch::Receiver<Option<CancelRequest>
 
 /// Calls that have no result among the items.
 pub(crate) fn open_calls(items: &[UnifiedItem]) -> Vec<String> {
-    let answered: Vec<&str> = items
+    let answered: HashSet<&str> = items
         .iter()
         .filter(|i| {
             let hosted = matches!(

@@ -3,6 +3,7 @@
 //! Each transition of an operation appends the items completed since the last one, in the same transaction; its end appends
 //! the rest. What changes of an item that stands there is a revision, since items are never changed.
 
+use crate::checkpoints;
 use crate::engine::Engine;
 use crate::ports::IdKind;
 use crate::scribe::Written;
@@ -107,7 +108,7 @@ impl Progress {
         match terminal::persist(engine, batch.clone()).await {
             Ok(()) => {}
             Err(StoreError::HeadMoved { .. }) => {
-                let fork = self.fork(engine, operation, &mut batch);
+                let fork = self.fork(engine, operation, &mut batch)?;
                 terminal::persist(engine, batch).await.map_err(|e| e.to_unified())?;
                 next.branch = Some(fork);
             }
@@ -118,7 +119,10 @@ impl Progress {
     }
 
     /// Moves what a batch appends to a branch of its own: an answer is never lost because others went on. Gives the branch.
-    pub(crate) fn fork(&self, engine: &Engine, operation: &UnifiedOperation, batch: &mut WriteBatch) -> UnifiedId {
+    ///
+    /// # Errors
+    /// When a checkpoint cannot be sealed to its new place.
+    pub(crate) fn fork(&self, engine: &Engine, operation: &UnifiedOperation, batch: &mut WriteBatch) -> Result<UnifiedId, UnifiedError> {
         let fork_item = self.expected_head(operation).cloned();
         let fork = UnifiedBranch {
             branch_id: engine.ids.next(IdKind::Branch),
@@ -138,12 +142,13 @@ impl Progress {
                         item.base.branch_id = id.clone();
                     }
                 }
+                WriteOp::PutCheckpoint(checkpoint) => checkpoints::move_to(&engine.vault, checkpoint, &id)?,
                 WriteOp::PutIssuedIds(rows) => rows.iter_mut().for_each(|row| row.branch_id = id.clone()),
                 WriteOp::PutLineage(rows) => rows.iter_mut().for_each(|row| row.branch_id = id.clone()),
                 _ => {}
             }
         }
         batch.ops.insert(0, WriteOp::CreateBranch(fork));
-        id
+        Ok(id)
     }
 }

@@ -1,5 +1,6 @@
 //! The body for one target: the client's own bytes where that is safe, else a projection of the branch.
 
+use crate::checkpoints::{self, Head, Refused, Usable};
 use crate::engine::Engine;
 use crate::ports::Target;
 use crate::private::OwnedState;
@@ -8,8 +9,13 @@ use crate::turn::Prepared;
 use bytes::Bytes;
 use std::borrow::Cow;
 use std::sync::Arc;
+use throughline_format::compaction::{self, Reader};
+use throughline_format::conversation::Completeness;
+use throughline_format::item::newest_instructions;
 use throughline_format::provenance::ItemOrigin;
-use throughline_format::{UnifiedConversationInput, UnifiedError, UnifiedId, UnifiedItem, UnifiedItemBody, UnifiedLossReport};
+use throughline_format::{
+    UnifiedConversationInput, UnifiedError, UnifiedId, UnifiedItem, UnifiedItemBody, UnifiedLossReport, UnifiedToolType,
+};
 use throughline_protocols::EncodeContext;
 use throughline_protocols::strength::set_strength;
 
@@ -18,6 +24,8 @@ pub(crate) struct Outgoing {
     pub(crate) body: Bytes,
     pub(crate) loss: UnifiedLossReport,
     pub(crate) stream: bool,
+    /// The checkpoint that it goes on by, for when its owner does not know it any more.
+    pub(crate) goes_on_by: Option<Refused>,
 }
 
 /// Writes the request for any of the targets of a turn.
@@ -26,6 +34,10 @@ pub(crate) struct Projector {
     pub(crate) history: Vec<UnifiedItem>,
     pub(crate) is_delta: bool,
     pub(crate) conversation_id: UnifiedId,
+    /// Number of the history's items that the branch had before the turn's own input.
+    pub(crate) shared: usize,
+    /// Where the branch stood then, when the input goes on there.
+    pub(crate) head: Option<Head>,
     /// Number of items at the end of the history that this operation itself made: its answer so far.
     pub(crate) answered: usize,
 }
@@ -38,8 +50,18 @@ impl Projector {
         self.answered = answer.len();
     }
 
-    /// The body for a target: the client's own bytes where that is safe, else a projection of the branch.
+    /// The body for a target: the client's own bytes where that is safe, else what is new behind a checkpoint of the target at
+    /// the head, else the history.
     pub(crate) async fn project(&self, engine: &Engine, target: &Target) -> Result<Outgoing, UnifiedError> {
+        self.write(engine, target, true).await
+    }
+
+    /// The body for a target without any checkpoint.
+    pub(crate) async fn rebuild(&self, engine: &Engine, target: &Target) -> Result<Outgoing, UnifiedError> {
+        self.write(engine, target, false).await
+    }
+
+    async fn write(&self, engine: &Engine, target: &Target, may_go_on: bool) -> Result<Outgoing, UnifiedError> {
         let prepared = &self.prepared;
         let mut request = prepared.decoded.unified.clone();
         for (feature, requirement) in &target.requirements {
@@ -61,9 +83,42 @@ impl Projector {
                 body,
                 loss: UnifiedLossReport::default(),
                 stream: prepared.decoded.stream,
+                goes_on_by: None,
             });
         }
-        request.conversation = UnifiedConversationInput::complete(self.visible_history());
+        let usable = match &self.head {
+            Some(head) if may_go_on => checkpoints::usable(engine, &self.conversation_id, head, target, prepared.now).await?,
+            _ => Vec::new(),
+        };
+        let new = self.history.get(self.shared..).unwrap_or_default();
+        let goes_on = usable.iter().find(|checkpoint| checkpoint.goes_on(&self.history, new));
+        request.conversation = match goes_on {
+            Some(checkpoint) => self.only_new(checkpoint),
+            None => UnifiedConversationInput::complete(self.visible_history()),
+        };
+        // A provider refuses a place to work in beside tools that work nowhere.
+        let works = request.tools.iter().any(|tool| {
+            matches!(
+                tool.kind,
+                UnifiedToolType::CodeExecution | UnifiedToolType::Container | UnifiedToolType::Skill | UnifiedToolType::ProgrammaticCalling
+            )
+        });
+        let places: Vec<&Usable> = usable.iter().filter(|checkpoint| works && checkpoint.is_place()).collect();
+        for checkpoint in goes_on.into_iter().chain(places.iter().copied()) {
+            state.present(
+                &checkpoint.reference.resource_id,
+                checkpoint.continuation.presented_as,
+                &checkpoint.payload,
+            );
+        }
+        if !places.is_empty() {
+            let held = request.state.get_or_insert_default().resources.get_or_insert_default();
+            // What the client itself names comes first, and there is one place at a time.
+            if held.is_empty() {
+                held.extend(places.iter().map(|place| place.reference.clone()));
+            }
+        }
+        let goes_on_by = goes_on.or(places.first().copied()).map(Usable::refused);
         let context = EncodeContext {
             target_model: Some(target.model.clone()),
             private: Arc::new(state),
@@ -80,7 +135,23 @@ impl Projector {
             body: encoded.body.into(),
             loss: encoded.loss,
             stream: prepared.decoded.stream,
+            goes_on_by,
         })
+    }
+
+    /// What goes behind a handle of the whole history: exactly the new input, and the instructions, which no history holds.
+    fn only_new(&self, checkpoint: &Usable) -> UnifiedConversationInput {
+        let visible = self.visible_history();
+        let instructions = newest_instructions(&visible);
+        let new = self.history.get(self.shared..).unwrap_or_default();
+        let mut items: Vec<UnifiedItem> = visible.get(instructions).unwrap_or_default().to_vec();
+        let is_history = |item: &&UnifiedItem| !item.is_instructions() && !matches!(item.body, UnifiedItemBody::ProviderSwitch(_));
+        items.extend(new.iter().filter(is_history).cloned());
+        UnifiedConversationInput {
+            completeness: Completeness::ReferenceOnly,
+            continuations: Some(vec![checkpoint.reference.clone()]),
+            ..UnifiedConversationInput::complete(items)
+        }
     }
 
     /// The branch as this request sees it. A client that sends its whole history and no instructions has none any more,
@@ -95,7 +166,8 @@ impl Projector {
             .iter()
             .any(UnifiedItem::is_instructions);
         let holds = |item: &&UnifiedItem| self.is_delta || has_instructions || !item.is_instructions();
-        self.history.iter().filter(holds).cloned().collect()
+        let read = compaction::history_for(&self.history, Reader::AnyTarget).items;
+        read.into_iter().filter(holds).cloned().collect()
     }
 
     /// Whether every call ID of the request may stand on the target's wire as it is.
@@ -110,7 +182,8 @@ impl Projector {
             .all(|id| target.codec.wire_call_id(id) == Cow::Borrowed(id))
     }
 
-    /// Whether the client's own body says everything that the branch could tell this target: no turn of another provider,
+    /// Whether the client's own body says exactly what the branch would tell this target: no turn of another provider, no summary
+    /// in place of what the client still sends,
     /// and no reasoning that the client's copy lacks and a dialect may demand back.
     fn body_tells_all(&self, target: &Target) -> bool {
         let family = target.codec.profile().family;
@@ -121,6 +194,7 @@ impl Projector {
             .all(|i| i.provenance.profile.as_ref().is_some_and(|p| p.family == family));
         let reasoning = |items: &[UnifiedItem]| items.iter().filter(|i| matches!(i.body, UnifiedItemBody::Reasoning(_))).count();
         let complete = target.dialect.is_none() || reasoning(&self.history) <= reasoning(&self.prepared.decoded.unified.conversation.items);
-        only_own && complete
+        let is_whole = compaction::covered(&self.history, Reader::AnyTarget).is_empty();
+        only_own && complete && is_whole
     }
 }

@@ -1,10 +1,13 @@
-//! Recovery at start: what was running when the process went down ends as interrupted, with everything that was committed.
+//! Recovery at start: what was running when the process went down ends as interrupted, with everything that was committed;
+//! work that its provider goes on with is gone on with here.
 //!
 //! It is idempotent: killed in the middle, it goes on at the next start with what is left.
 
+use crate::checkpoints;
 use crate::engine::Engine;
 use crate::lineage::atoms::atoms;
 use crate::lineage::chain::Link;
+use crate::ports::Router;
 use crate::progress::Progress;
 use crate::scribe::Scribe;
 use crate::terminal::{self, Ending};
@@ -18,6 +21,8 @@ use throughline_store::{OperationFilter, WriteBatch};
 pub struct RecoveryReport {
     /// Operations that ended as interrupted.
     pub interrupted: usize,
+    /// Operations whose provider goes on with them; they have a producer again.
+    pub resumed: usize,
     /// Operations that could not be ended; each is logged with its reason.
     pub failed: usize,
 }
@@ -26,11 +31,12 @@ pub struct RecoveryReport {
 const PAGE: usize = 200;
 
 impl Engine {
-    /// Ends every operation that has no producer any more. Call it at start; operations of this engine are left alone.
+    /// Ends every operation that has no producer any more, but for work that its provider goes on with: that is read on, by
+    /// the target that the routes give for it. Call it at start; operations of this engine are left alone.
     ///
     /// # Errors
     /// When the store cannot list operations. One that cannot be ended is counted and logged, and stops nothing.
-    pub async fn recover(self: &Arc<Self>) -> Result<RecoveryReport, UnifiedError> {
+    pub async fn recover(self: &Arc<Self>, router: &dyn Router) -> Result<RecoveryReport, UnifiedError> {
         let mut report = RecoveryReport::default();
         let mut after = None;
         loop {
@@ -48,6 +54,16 @@ impl Engine {
                 let id = operation.operation_id.clone();
                 if self.publishers.get(&id).is_some() {
                     continue;
+                }
+                match self.resume_job(&operation, router).await {
+                    Ok(true) => {
+                        report.resumed += 1;
+                        continue;
+                    }
+                    Ok(false) => {}
+                    Err(error) => {
+                        tracing::warn!(operation = %id, code = %error.code, "work of a provider cannot be gone on with");
+                    }
                 }
                 match self.interrupt(operation).await {
                     Ok(()) => report.interrupted += 1,
@@ -80,12 +96,17 @@ impl Engine {
             None => Vec::new(),
         };
         let batch = WriteBatch::new(now, operation.conversation_id.clone());
-        let batch = terminal::batch(batch, &mut operation, &scribe.fold, &events, rows, None, &progress)?;
+        let mut batch = terminal::batch(batch, &mut operation, &scribe.fold, &events, rows, None, &progress)?;
+        let head = scribe.fold.items().last().map(|item| &item.id);
+        let branch_id = progress.branch(&operation);
+        batch
+            .ops
+            .extend(checkpoints::outdated(self, &operation.conversation_id, branch_id, head, &[]).await?);
         terminal::commit(self, batch, &operation, &progress).await
     }
 
     /// The chain up to the end of the operation's input, from the journal: the client's own view went down with the process.
-    async fn link_before(&self, operation: &UnifiedOperation) -> Result<Option<Link>, UnifiedError> {
+    pub(crate) async fn link_before(&self, operation: &UnifiedOperation) -> Result<Option<Link>, UnifiedError> {
         let mut path = self.branch_path(&operation.source_branch_id).await?;
         let last = operation.input_item_ids.last();
         let Some(end) = last.and_then(|last| path.iter().position(|item| item.id == *last)) else {

@@ -171,16 +171,32 @@ impl Scribe {
 /// The fold of everything that the store has of an operation.
 async fn fold_committed(engine: &Engine, operation_id: &UnifiedId) -> Result<Fold, UnifiedError> {
     let mut fold = Fold::new(operation_id.clone());
+    read_committed(engine, operation_id, |event| {
+        fold.push(&event)
+            .map(|_| ())
+            .map_err(|e| UnifiedError::new(ErrorCategory::Storage, "corrupt", e.to_string()))
+    })
+    .await?;
+    Ok(fold)
+}
+
+/// Reads every event that the store has of an operation, in order.
+pub(crate) async fn read_committed(
+    engine: &Engine,
+    operation_id: &UnifiedId,
+    mut take: impl FnMut(UnifiedEventV2) -> Result<(), UnifiedError> + Send,
+) -> Result<(), UnifiedError> {
+    let mut after = 0;
     loop {
         let range = EventRange {
-            after: fold.last_sequence(),
+            after,
             through: u64::from(u32::MAX),
             max_events: 1_000,
             max_bytes: 8 * 1024 * 1024,
         };
         let events = engine.store.events_after(operation_id, range).await.map_err(|e| e.to_unified())?;
         if events.is_empty() {
-            return Ok(fold);
+            return Ok(());
         }
         for stored in events {
             let event: UnifiedEventV2 = decode_unscanned(&stored.bytes).map_err(|_| {
@@ -190,8 +206,8 @@ async fn fold_committed(engine: &Engine, operation_id: &UnifiedId) -> Result<Fol
                     format!("event {} cannot be read", stored.sequence),
                 )
             })?;
-            fold.push(&event)
-                .map_err(|e| UnifiedError::new(ErrorCategory::Storage, "corrupt", e.to_string()))?;
+            after = stored.sequence;
+            take(event)?;
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Summaries of the history that a provider or client wrote: what they cover is known only where they stand.
 
 use throughline_format::compaction;
-use throughline_format::item::{MessageItem, Role, UnifiedItemBody};
+use throughline_format::item::{MessageItem, Role, SummaryAuthor, UnifiedItemBody};
 use throughline_format::request::ContextEditKind;
 use throughline_format::{UnifiedItem, UnifiedRequestV2};
 
@@ -19,6 +19,10 @@ pub(crate) fn cover(item: &mut UnifiedItem, before: impl FnOnce() -> Vec<Unified
     let UnifiedItemBody::CompactionSummary(summary) = &mut item.body else {
         return;
     };
+    if summary.replaces {
+        // It was made for its place and says itself what it covers.
+        return;
+    }
     let (parts, author) = (summary.parts.clone(), summary.author);
     if let Ok(covering) = compaction::record_untold(&before(), parts, author) {
         *summary = covering;
@@ -31,6 +35,14 @@ pub(crate) fn cover(item: &mut UnifiedItem, before: impl FnOnce() -> Vec<Unified
     let parts = std::mem::take(&mut summary.parts);
     item.base.role.get_or_insert(Role::Assistant);
     item.body = UnifiedItemBody::Message(MessageItem { parts, placement: None });
+}
+
+/// Makes a client's message the summary that stands for a path; it stays a message where it cannot be one.
+pub(crate) fn stand_in(item: &mut UnifiedItem, path: &[UnifiedItem]) {
+    let Some(last) = path.last() else { return };
+    if let Ok(summary) = compaction::compact(path, &last.id, item.parts().to_vec(), SummaryAuthor::Client) {
+        item.body = UnifiedItemBody::CompactionSummary(summary);
+    }
 }
 
 #[cfg(test)]

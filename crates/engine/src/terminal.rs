@@ -44,7 +44,8 @@ pub(crate) fn split(drafts: Vec<EventDraft>, provider_request_id: Option<&str>) 
                 ending = Some(Ending::interrupted(error, InterruptionCause::ConnectionLost));
             }
             EventBody::OperationFailed(ErrorEvent { error }) => ending = Some(Ending::Failed { error }),
-            EventBody::StreamCompleted(_) => {}
+            // A decoder's own word for what its runtime remembers; checkpoints are made where the end is committed.
+            EventBody::StreamCompleted(_) | EventBody::CheckpointReady(_) => {}
             EventBody::ResponseStarted(_) => {
                 kept.push(draft);
                 if let Some(id) = provider_request_id {
@@ -59,6 +60,27 @@ pub(crate) fn split(drafts: Vec<EventDraft>, provider_request_id: Option<&str>) 
         }
     }
     (kept, ending)
+}
+
+/// Puts the item that tells of a switch before the answer that it is about, once that begins.
+pub(crate) fn tell_switch(drafts: &mut Vec<EventDraft>, switch: &mut Option<UnifiedItem>) {
+    let Some(at) = drafts.iter().position(|draft| matches!(draft.body, EventBody::ResponseStarted(_))) else {
+        return;
+    };
+    if let Some(item) = switch.take() {
+        drafts.insert(at + 1, whole(item));
+    }
+}
+
+/// An item that is complete when it comes.
+fn whole(item: UnifiedItem) -> EventDraft {
+    EventDraft::of_item(
+        item.id.clone(),
+        EventBody::ItemCompleted(ItemCompleted {
+            status: ItemStatus::Completed,
+            item: Some(item),
+        }),
+    )
 }
 
 /// The events that close an operation: an interruption item where it was torn, the terminal event, `stream.completed`.
@@ -117,7 +139,7 @@ fn interruption(fold: &Fold, operation_id: &UnifiedId, cause: InterruptionCause,
     let id = UnifiedId::parse(&format!("{operation_id}.interruption")).unwrap_or_else(|_| operation_id.resource(0));
     let item = UnifiedItem {
         base: UnifiedItemBase {
-            id: id.clone(),
+            id,
             conversation_id: UnifiedId::pending(),
             branch_id: UnifiedId::pending(),
             sequence: 1,
@@ -139,13 +161,7 @@ fn interruption(fold: &Fold, operation_id: &UnifiedId, cause: InterruptionCause,
             open_call_ids: open_calls(items),
         }),
     };
-    EventDraft::of_item(
-        id,
-        EventBody::ItemCompleted(ItemCompleted {
-            status: ItemStatus::Completed,
-            item: Some(item),
-        }),
-    )
+    whole(item)
 }
 
 /// The write of events that follow each other.
@@ -247,7 +263,7 @@ pub(crate) async fn commit(
         Err(StoreError::HeadMoved { .. }) => {}
         Err(e) => return Err(e.to_unified()),
     }
-    progress.fork(engine, operation, &mut batch);
+    progress.fork(engine, operation, &mut batch)?;
     persist(engine, batch).await.map_err(|e| e.to_unified())
 }
 

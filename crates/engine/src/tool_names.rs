@@ -40,6 +40,28 @@ impl ToolNames {
         }
     }
 
+    /// The names as one JSON value, for whoever goes on with the answer after a restart. What this process executes is not
+    /// among them: it has no request to go on from then.
+    pub(crate) fn to_json(&self) -> serde_json::Value {
+        let rows = self
+            .renamed
+            .iter()
+            .map(|(wire, (namespace, name))| serde_json::json!([wire, namespace, name]));
+        rows.collect()
+    }
+
+    /// The names that [`Self::to_json`] wrote.
+    pub(crate) fn from_json(value: &serde_json::Value) -> Self {
+        let text = |row: &serde_json::Value, at: usize| row.get(at).and_then(serde_json::Value::as_str).map(str::to_owned);
+        let rows = value.as_array().into_iter().flatten();
+        Self {
+            renamed: rows
+                .filter_map(|row| Some((text(row, 0)?, (text(row, 1), text(row, 2)?))))
+                .collect(),
+            ..Self::default()
+        }
+    }
+
     /// Gives the calls of an answer the names of the client, and says which of them this process executes.
     pub(crate) fn restore(&self, drafts: &mut [EventDraft]) {
         if self.renamed.is_empty() && self.executed.is_empty() {

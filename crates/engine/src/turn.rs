@@ -1,6 +1,7 @@
 //! One turn, up to the upstream call: decode, find the conversation, project, commit the input, open the operation.
 
 use crate::admission::Admission;
+use crate::checkpoints::Handles;
 use crate::deadline;
 use crate::engine::Engine;
 use crate::idempotency::{self, IdempotencyKey};
@@ -11,9 +12,10 @@ use crate::opening::Opening;
 use crate::ports::{IdKind, Router, Target};
 use crate::principal::Principal;
 use crate::private::ClientState;
-use crate::producer::{CloseOnDrop, Producer};
+use crate::producer::{Asker, CloseOnDrop, Producer};
 use crate::progress::Progress;
 use crate::projector::Projector;
+use crate::switch::Answerer;
 use crate::tool_names::ToolNames;
 use bytes::Bytes;
 use std::sync::Arc;
@@ -319,13 +321,16 @@ impl TurnOpening {
                 target,
             )
             .await?;
-        let mut opening = Opening::new(engine, prepared, &found, target, &claims);
+        let last = Answerer::last(engine, &found.path).await?;
+        let mut opening = Opening::new(engine, prepared, &found, target, &claims, last);
         let history: Vec<UnifiedItem> = found.path.iter().chain(&opening.sent_items).cloned().collect();
         let projector = Projector {
             prepared: Arc::clone(prepared),
             history,
             is_delta: found.is_delta,
             conversation_id: opening.conversation_id.clone(),
+            shared: found.path.len(),
+            head: opening.head(),
             answered: 0,
         };
         let outgoing = projector.project(engine, target).await?;
@@ -382,13 +387,27 @@ impl TurnOpening {
             scribe,
             operation: opening.operation,
             live,
-            projector,
+            asker: Asker {
+                codec: Arc::clone(&prepared.turn.codec),
+                request_id: prepared.request_id.clone(),
+                runtime: prepared.turn.client_family.clone(),
+                keeps: false,
+                received_at: prepared.now,
+            },
+            projector: Some(projector),
+            resumes: None,
+            job: None,
+            catch_up: None,
             targets: std::mem::take(&mut self.targets),
             first: Some(outgoing),
             encode,
             link: found.link,
             issued_states: Vec::new(),
             tool_names: ToolNames::default(),
+            handles: Handles::default(),
+            refused: Vec::new(),
+            answerer: opening.answerer,
+            switch: None,
             journal: Progress::default(),
             rounds: 0,
             usage: None,

@@ -294,6 +294,38 @@ pub struct History<'a> {
 /// no call from its result. Summaries that are not used stay in the history as what they are, items. The work is linear in
 /// the path, however many summaries there are.
 pub fn history_for(path: &[UnifiedItem], reader: Reader) -> History<'_> {
+    let (in_effect, passed) = in_effect(path, reader);
+    let Some((at, item, range)) = in_effect else {
+        return History {
+            items: path.iter().collect(),
+            summary: None,
+            passed,
+        };
+    };
+    let mut items: Vec<&UnifiedItem> = newest_instructions(path)
+        .filter(|at| *at < range)
+        .filter_map(|at| path.get(at))
+        .collect();
+    items.push(item);
+    items.extend(path.iter().enumerate().skip(range).filter(|(i, _)| *i != at).map(|(_, item)| item));
+    History {
+        items,
+        summary: Some(&item.id),
+        passed,
+    }
+}
+
+/// The places of a path that the summary in effect stands for, by the rule of [`history_for`]; empty when none is. For
+/// readers that go along the path by place: what is at one of these is not sent, but for the newest top-level instructions.
+pub fn covered(path: &[UnifiedItem], reader: Reader) -> std::ops::Range<usize> {
+    0..in_effect(path, reader).0.map_or(0, |(_, _, range)| range)
+}
+
+/// The place of a summary, the summary, and how many items it stands for.
+type InEffect<'a> = (usize, &'a UnifiedItem, usize);
+
+/// The newest summary that holds for a reader, and the newer ones that were passed over.
+fn in_effect(path: &[UnifiedItem], reader: Reader) -> (Option<InEffect<'_>>, Vec<(&UnifiedId, Passed)>) {
     let mut passed = Vec::new();
     let mut known = None;
     for (at, item) in path.iter().enumerate().rev() {
@@ -307,26 +339,10 @@ pub fn history_for(path: &[UnifiedItem], reader: Reader) -> History<'_> {
         }
         match known.get_or_insert_with(|| Prefixes::of(path)).holds(summary, path, at) {
             Err(error) => passed.push((&item.id, Passed::Refused(error))),
-            Ok(range) => {
-                let mut items: Vec<&UnifiedItem> = newest_instructions(path)
-                    .filter(|at| *at < range)
-                    .filter_map(|at| path.get(at))
-                    .collect();
-                items.push(item);
-                items.extend(path.iter().enumerate().skip(range).filter(|(i, _)| *i != at).map(|(_, item)| item));
-                return History {
-                    items,
-                    summary: Some(&item.id),
-                    passed,
-                };
-            }
+            Ok(range) => return (Some((at, item, range)), passed),
         }
     }
-    History {
-        items: path.iter().collect(),
-        summary: None,
-        passed,
-    }
+    (None, passed)
 }
 
 /// What is known of every prefix of a path, computed in one pass.

@@ -200,7 +200,7 @@ impl Server {
             ids: Arc::clone(&ids),
             limits: engine_limits(&config),
         })?;
-        let recovered = engine.recover().await?;
+        let recovered = engine.recover(routes.as_ref()).await?;
         tracing::info!(?recovered, "recovered");
         tokio::spawn(keep_clean(Arc::downgrade(&engine), Arc::downgrade(&store), diagnostics));
         let listener = TcpListener::bind(config.server.listen)

@@ -2,6 +2,7 @@
 
 use crate::capability::{Capabilities, CapabilityTable};
 use crate::context::{DecodeContext, EncodeContext};
+use crate::continuation::{Continuation, Job};
 use crate::side::SideResource;
 use std::borrow::Cow;
 use throughline_format::event::{ErrorEvent, EventBody, OperationCompleted, StreamCompleted};
@@ -126,6 +127,17 @@ pub trait StreamDecoder: Send {
 
     /// Whether the terminal events were handed out.
     fn is_finished(&self) -> bool;
+
+    /// The work behind the stream, once it is known and when it can be read again at the provider.
+    fn job(&self) -> Option<Job> {
+        None
+    }
+
+    /// Tells that another connection goes on after the last whole event: what was cut is forgotten. Gives the provider's own
+    /// name of that place; `None` when the stream can only be read from its begin.
+    fn reconnect(&mut self) -> Option<String> {
+        None
+    }
 }
 
 /// Turns committed events into frames of a protocol.
@@ -227,6 +239,22 @@ pub trait Codec: Send + Sync {
 
     /// The name under which a request of this wire offers a tool; an answer's calls come back with it.
     fn wire_tool_name(&self, tool: &UnifiedToolDefinition, capabilities: &Capabilities) -> String;
+
+    /// How a handle of an answer, kept under this schema, goes into the owner's next request; `None` for any other state.
+    fn continuation(&self, schema: &str) -> Option<Continuation> {
+        let _ = schema;
+        None
+    }
+
+    /// Whether the provider keeps the answer to this request, so that its handle can be used afterwards.
+    fn is_kept(&self, request: &UnifiedRequestV2, dialect: Option<&str>) -> bool {
+        let _ = dialect;
+        request
+            .state
+            .as_ref()
+            .and_then(|state| state.persist.as_ref())
+            .is_none_or(|persist| persist.value)
+    }
 
     /// The call ID as this wire may carry it: the ID itself when it is legal, else its deterministic replacement.
     fn wire_call_id<'a>(&self, call_id: &'a str) -> Cow<'a, str>;

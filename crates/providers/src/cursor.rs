@@ -18,12 +18,12 @@ use reqwest::{Method, StatusCode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use throughline_engine::ports::{Upstream, UpstreamCall, UpstreamReply};
+use throughline_engine::ports::{ResumeCall, Upstream, UpstreamCall, UpstreamReply};
 use throughline_format::{ErrorCategory, UnifiedError};
 use throughline_protocols::Codec;
 use throughline_protocols::cursor_sdk::cloud::{Begun, Follower, Polled, Prompt, code_of, end_frame, is_passing};
 use throughline_protocols::sse::SseParser;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{Instant, sleep, timeout};
 
 /// Frames between the follower and whoever reads the answer.
@@ -97,21 +97,31 @@ impl Upstream for CursorUpstream {
         let inner = Arc::clone(&self.0);
         Box::pin(async move { inner.call(call).await })
     }
+
+    /// Follows a run that was begun before, from the begin of its stream.
+    fn resume(&self, call: ResumeCall) -> BoxFuture<'static, Result<UpstreamReply, UnifiedError>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move {
+            let [agent, run] = call.job.ids.as_slice() else {
+                return Err(UnifiedError::new(
+                    ErrorCategory::Internal,
+                    "resume",
+                    "a run is named by its agent and its own ID",
+                ));
+            };
+            let begun = Begun {
+                agent: agent.clone(),
+                run: run.clone(),
+            };
+            let permit = inner.permit().await?;
+            Ok(inner.reply(begun, permit, None))
+        })
+    }
 }
 
 impl Inner {
     async fn call(self: &Arc<Self>, call: UpstreamCall) -> Result<UpstreamReply, UnifiedError> {
-        let permit = if let Some(slots) = &self.slots {
-            let Ok(Ok(permit)) = timeout(self.timeouts.first_byte, Arc::clone(slots).acquire_owned()).await else {
-                let message = format!("too many requests to {} at once", self.host);
-                let mut error = UnifiedError::new(ErrorCategory::Limit, "concurrency", message);
-                error.retryable = true;
-                return Err(error);
-            };
-            Some(permit)
-        } else {
-            None
-        };
+        let permit = self.permit().await?;
         let prompt = Prompt::of(&call.body)?;
         let mut attempt = 1;
         let (begun, provider_request_id) = loop {
@@ -125,6 +135,23 @@ impl Inner {
             sleep(wait).await;
             attempt += 1;
         };
+        Ok(self.reply(begun, permit, provider_request_id))
+    }
+
+    /// Waits for a free slot, at most as long as for an answer.
+    async fn permit(&self) -> Result<Option<OwnedSemaphorePermit>, UnifiedError> {
+        let Some(slots) = &self.slots else { return Ok(None) };
+        let Ok(Ok(permit)) = timeout(self.timeouts.first_byte, Arc::clone(slots).acquire_owned()).await else {
+            let message = format!("too many requests to {} at once", self.host);
+            let mut error = UnifiedError::new(ErrorCategory::Limit, "concurrency", message);
+            error.retryable = true;
+            return Err(error);
+        };
+        Ok(Some(permit))
+    }
+
+    /// The answer of a run: what its follower tells.
+    fn reply(self: &Arc<Self>, begun: Begun, permit: Option<OwnedSemaphorePermit>, provider_request_id: Option<String>) -> UpstreamReply {
         let (sender, receiver) = mpsc::channel(CHANNEL);
         let is_over = Arc::new(AtomicBool::new(false));
         let guard = CancelOnDrop {
@@ -141,11 +168,11 @@ impl Inner {
             let next = receiver.recv().await?;
             Some((next, (receiver, guard)))
         });
-        Ok(UpstreamReply {
+        UpstreamReply {
             is_stream: true,
             provider_request_id,
             body: body.boxed(),
-        })
+        }
     }
 
     /// Sends the prompt. The key makes a second attempt harmless: the first one may have begun the run.

@@ -1,7 +1,9 @@
 //! [`ProviderKind`]: what a provider speaks, where it lives by default, how it is asked.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 use throughline_format::ProtocolFamily;
+use throughline_protocols::Job;
 
 /// Which of OpenAI's two protocols an account is asked with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -122,6 +124,25 @@ impl ProviderKind {
         }
     }
 
+    /// Path and query below the base address under which the stream of stored work is read again, IDs escaped; `None` where the
+    /// service keeps none, or the work is of another one.
+    pub(crate) fn resume_path(self, job: &Job, after: Option<&str>) -> Option<(String, String)> {
+        let [id] = job.ids.as_slice() else { return None };
+        let (folder, place) = match self {
+            Self::OpenAi(OpenAiApi::Responses) => ("/responses", "starting_after"),
+            Self::Interactions => ("/v1beta/interactions", "last_event_id"),
+            Self::OpenAi(OpenAiApi::Chat)
+            | Self::OpenAiCompatible
+            | Self::Anthropic
+            | Self::Cursor
+            | Self::Gemini
+            | Self::Vertex
+            | Self::Antigravity => return None,
+        };
+        let after = after.map(|after| format!("&{place}={}", escaped(after))).unwrap_or_default();
+        Some((format!("{folder}/{}", escaped(id)), format!("stream=true{after}")))
+    }
+
     /// Segment that the base may carry and that [`path`](Self::path) has already.
     pub(crate) const fn redundant_suffix(self) -> Option<&'static str> {
         match self {
@@ -158,6 +179,19 @@ impl ProviderKind {
     }
 }
 
+/// A text as one segment of a path or one value of a query.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_~".contains(&byte) {
+            escaped.push(char::from(byte));
+        } else {
+            let _ = write!(escaped, "%{byte:02X}");
+        }
+    }
+    escaped
+}
+
 /// A model as a path: its own when it begins with one of these, else below `usual`. A name comes from a client, so it has
 /// plain segments only.
 fn in_path(model: &str, own: &[&str], usual: &str) -> Option<String> {
@@ -175,6 +209,42 @@ fn in_path(model: &str, own: &[&str], usual: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn stored_work_is_read_again_where_its_service_keeps_it() {
+        let job = |ids: &[&str]| Job {
+            ids: ids.iter().map(|id| (*id).to_owned()).collect(),
+            outlives_connection: true,
+        };
+        let responses = ProviderKind::OpenAi(OpenAiApi::Responses);
+        let cases = [
+            (
+                responses,
+                job(&["resp_1"]),
+                Some("7"),
+                Some("/responses/resp_1?stream=true&starting_after=7"),
+            ),
+            (responses, job(&["resp_1"]), None, Some("/responses/resp_1?stream=true")),
+            (
+                responses,
+                job(&["../files?x"]),
+                None,
+                Some("/responses/%2E%2E%2Ffiles%3Fx?stream=true"),
+            ),
+            (
+                ProviderKind::Interactions,
+                job(&["v1_a"]),
+                Some("e/1&x"),
+                Some("/v1beta/interactions/v1_a?stream=true&last_event_id=e%2F1%26x"),
+            ),
+            (responses, job(&["a", "b"]), None, None),
+            (ProviderKind::Anthropic, job(&["a"]), None, None),
+        ];
+        for (kind, job, after, expected) in cases {
+            let got = kind.resume_path(&job, after).map(|(path, query)| format!("{path}?{query}"));
+            assert_eq!(got.as_deref(), expected, "{kind:?}");
+        }
+    }
 
     #[test]
     fn the_model_stands_in_the_path_and_nothing_else_does() {

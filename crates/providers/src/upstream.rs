@@ -15,7 +15,7 @@ use futures_util::stream::BoxStream;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use std::sync::Arc;
 use std::time::Duration;
-use throughline_engine::ports::{Upstream, UpstreamCall, UpstreamReply};
+use throughline_engine::ports::{ResumeCall, Upstream, UpstreamCall, UpstreamReply};
 use throughline_format::{ErrorCategory, UnifiedError};
 use throughline_protocols::Codec;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -117,12 +117,18 @@ impl Upstream for HttpUpstream {
         let inner = Arc::clone(&self.0);
         Box::pin(async move { inner.call(call).await })
     }
+
+    fn resume(&self, call: ResumeCall) -> BoxFuture<'static, Result<UpstreamReply, UnifiedError>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.resume(&call).await })
+    }
 }
 
 impl Inner {
     async fn call(self: &Arc<Self>, call: UpstreamCall) -> Result<UpstreamReply, UnifiedError> {
         let permit = self.slot().await?;
-        let headers = self.headers(&call);
+        let mut headers = self.headers(&call.client_headers, call.stream);
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let mut attempt = 1;
         let (response, credential, deadline) = loop {
             let deadline = Instant::now() + self.config.timeouts.first_byte;
@@ -137,20 +143,45 @@ impl Inner {
             tokio::time::sleep(wait).await;
             attempt += 1;
         };
-        let is_stream = is_event_stream(response.headers(), call.stream);
-        let provider_request_id = clean_text(credential.as_ref(), transport::request_id(response.headers()));
+        Ok(self.reply(response, credential.as_ref(), deadline, call.stream, permit))
+    }
+
+    /// Reads the stream of stored work again. Whoever asks tries again by itself.
+    async fn resume(self: &Arc<Self>, call: &ResumeCall) -> Result<UpstreamReply, UnifiedError> {
+        let Some((path, query)) = self.config.kind.resume_path(&call.job, call.after.as_deref()) else {
+            let message = format!("{} keeps no work that could be read again", self.host);
+            return Err(UnifiedError::new(ErrorCategory::Unsupported, "resume", message));
+        };
+        let permit = self.slot().await?;
+        let mut url = self.config.endpoint.join_encoded(&path)?;
+        url.set_query(Some(&query));
+        let deadline = Instant::now() + self.config.timeouts.first_byte;
+        let (response, credential) = self.head(self.client.get(url), self.headers(&[], true), deadline).await?;
+        Ok(self.reply(response, credential.as_ref(), deadline, true, permit))
+    }
+
+    fn reply(
+        self: &Arc<Self>,
+        response: reqwest::Response,
+        credential: Option<&Credential>,
+        deadline: Instant,
+        is_asked_as_stream: bool,
+        permit: Option<OwnedSemaphorePermit>,
+    ) -> UpstreamReply {
+        let is_stream = is_event_stream(response.headers(), is_asked_as_stream);
+        let provider_request_id = clean_text(credential, transport::request_id(response.headers()));
         let body = Body {
             inner: Arc::clone(self),
             chunks: response.bytes_stream().boxed(),
             wait: WaitUntil::FirstByte(deadline),
-            redactor: credential.as_ref().and_then(Credential::redactable).map(Redactor::new),
+            redactor: credential.and_then(Credential::redactable).map(Redactor::new),
             _permit: permit,
         };
-        Ok(UpstreamReply {
+        UpstreamReply {
             is_stream,
             provider_request_id,
             body: body.into_stream(),
-        })
+        }
     }
 
     /// Waits for a free slot, at most as long as for an answer.
@@ -167,14 +198,13 @@ impl Inner {
         Err(error)
     }
 
-    /// Headers of a request, but for the credential.
-    fn headers(&self, call: &UpstreamCall) -> HeaderMap {
+    /// Headers of a request, but for the credential and the type of the body.
+    fn headers(&self, client_headers: &[(String, String)], stream: bool) -> HeaderMap {
         let mut headers = HeaderMap::new();
-        self.config.filter.apply(&call.client_headers, &mut headers);
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        self.config.filter.apply(client_headers, &mut headers);
         headers.insert(
             ACCEPT,
-            HeaderValue::from_static(if call.stream { "text/event-stream" } else { "application/json" }),
+            HeaderValue::from_static(if stream { "text/event-stream" } else { "application/json" }),
         );
         for (name, value) in self.config.kind.fixed_headers() {
             headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
@@ -205,6 +235,17 @@ impl Inner {
     async fn send(
         &self,
         call: &UpstreamCall,
+        headers: HeaderMap,
+        deadline: Instant,
+    ) -> Result<(reqwest::Response, Option<Credential>), UnifiedError> {
+        let request = self.client.post(self.url(call)?).body(call.body.clone());
+        self.head(request, headers, deadline).await
+    }
+
+    /// Sends one request: the head of a 2xx answer with the credential that it was asked with, or an error.
+    async fn head(
+        &self,
+        request: reqwest::RequestBuilder,
         mut headers: HeaderMap,
         deadline: Instant,
     ) -> Result<(reqwest::Response, Option<Credential>), UnifiedError> {
@@ -213,8 +254,7 @@ impl Inner {
             let carrier = self.config.kind.credential_header();
             headers.insert(HeaderName::from_static(carrier.name), credential.header(carrier.prefix)?);
         }
-        let request = self.client.post(self.url(call)?).headers(headers).body(call.body.clone()).send();
-        let response = tokio::time::timeout_at(deadline, request)
+        let response = tokio::time::timeout_at(deadline, request.headers(headers).send())
             .await
             .map_err(|_| self.first_byte_timeout())?
             .map_err(|error| transport::send_error(&self.host, &error))?;

@@ -1,12 +1,14 @@
 //! Calls of a request and of the branch that it shares, paired by their place: IDs may differ between twins, and a client's
 //! wire may have renamed them.
 
+use std::collections::HashMap;
 use throughline_format::tool::Execution;
 use throughline_format::{UnifiedItem, UnifiedItemBody};
 
-/// The n-th call of the shared history in the client's copy and in the journal.
+/// The journal's ID of each call of the shared history, by the ID in the client's copy; the newest call counts when an ID was
+/// used twice.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct CallPairs(Vec<(String, String)>);
+pub(crate) struct CallPairs(HashMap<String, String>);
 
 impl CallPairs {
     /// Pairs the calls of two copies of one history; no pairs when their numbers differ.
@@ -18,9 +20,9 @@ impl CallPairs {
         Self(asked.into_iter().zip(known).collect())
     }
 
-    /// The journal's ID of a call as the client names it; the newest call counts when an ID was used twice.
+    /// The journal's ID of a call as the client names it.
     pub(crate) fn known(&self, asked: &str) -> Option<&str> {
-        self.0.iter().rev().find(|(a, _)| a == asked).map(|(_, k)| k.as_str())
+        self.0.get(asked).map(String::as_str)
     }
 
     /// Whether the client's ID and the journal's name one call.

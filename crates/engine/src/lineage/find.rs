@@ -6,10 +6,12 @@ use super::calls::CallPairs;
 use super::chain::Link;
 use super::issued;
 use super::place::{self, Place};
+use super::summary;
 use crate::engine::{Engine, not_found};
-use throughline_format::{ErrorCategory, OperationState, UnifiedBranch, UnifiedConversation, UnifiedError, UnifiedId, UnifiedItem};
+use std::collections::HashSet;
+use throughline_format::{ErrorCategory, UnifiedBranch, UnifiedConversation, UnifiedError, UnifiedId, UnifiedItem};
 use throughline_protocols::{Codec, SideResource};
-use throughline_store::{LineageRow, OperationFilter};
+use throughline_store::LineageRow;
 
 /// Links that are looked up at once, from the end of the history backwards.
 const LOOKUP_BATCH: usize = 64;
@@ -96,6 +98,8 @@ impl Search<'_> {
                 let path = self.engine.branch_path(&branch.branch_id).await?;
                 let place = if path.is_empty() {
                     Place::fresh(self.items)
+                } else if let Some(compacted) = summary::of_client(self.items, &path) {
+                    compacted
                 } else {
                     place::in_named_conversation(self.items, &path, &|a, k| self.same_call(&CallPairs::default(), a, k))
                 };
@@ -135,7 +139,7 @@ impl Search<'_> {
         path.truncate(place.shared_through.map_or(0, |i| i + 1));
         if let Some((_, branch)) = &home {
             // An answer on its way belongs to this branch; whoever asks meanwhile gets a branch of its own.
-            place.forks |= self.force_fork || self.is_busy(branch).await?;
+            place.forks |= self.force_fork || self.engine.is_busy(branch).await?;
             let adds_instructions = !place
                 .new_items
                 .iter()
@@ -148,7 +152,8 @@ impl Search<'_> {
                 place.new_items = all;
             }
         }
-        let is_new = |atom: &Atom| atom.kind == super::atoms::AtomKind::User && place.new_items.contains(&atom.item);
+        let new_items: HashSet<usize> = place.new_items.iter().copied().collect();
+        let is_new = |atom: &Atom| atom.kind == super::atoms::AtomKind::User && new_items.contains(&atom.item);
         let (link, user_links) = if is_delta {
             let before = root.along(&atoms(&path)).last().copied().unwrap_or(root);
             let along = before.along(asked);
@@ -252,18 +257,6 @@ impl Search<'_> {
             .await
             .map_err(|e| e.to_unified())?
             .ok_or_else(|| not_found("branch"))
-    }
-
-    async fn is_busy(&self, branch: &UnifiedBranch) -> Result<bool, UnifiedError> {
-        let filter = OperationFilter {
-            conversation_id: Some(branch.conversation_id.clone()),
-            principal_ref: None,
-            states: vec![OperationState::Queued, OperationState::Running, OperationState::RequiresAction],
-            after: None,
-            limit: 256,
-        };
-        let running = self.engine.store.operations(filter).await.map_err(|e| e.to_unified())?;
-        Ok(running.iter().any(|operation| operation.source_branch_id == branch.branch_id))
     }
 }
 

@@ -11,6 +11,7 @@ pub mod chain;
 pub(crate) mod find;
 pub(crate) mod issued;
 pub mod place;
+pub(crate) mod summary;
 
 /// Version of the rule. A change of the rule rebuilds links from the journal and never mixes two rules.
 pub const LINEAGE_VERSION: u32 = 1;

@@ -18,6 +18,8 @@ pub struct Place {
     pub new_items: Vec<usize>,
     /// Whether the branch goes on after the shared items, so that a fork is needed.
     pub forks: bool,
+    /// Index of the request's item by which the client sums up everything that is shared.
+    pub summary: Option<usize>,
 }
 
 impl Place {
@@ -27,6 +29,7 @@ impl Place {
             shared_through: None,
             new_items: (0..request.len()).collect(),
             forks: false,
+            summary: None,
         }
     }
 }
@@ -66,6 +69,7 @@ pub fn in_named_conversation(request: &[UnifiedItem], path: &[UnifiedItem], same
                 .filter(|i| request.get(*i).is_some_and(|item| !item.is_instructions()))
                 .collect(),
             forks: false,
+            summary: None,
         },
     }
 }
@@ -123,6 +127,7 @@ fn walk(
         shared_through,
         new_items,
         forks,
+        summary: None,
     }
 }
 
@@ -151,12 +156,13 @@ fn run_of_results(items: &[UnifiedItem], from: usize) -> &[UnifiedItem] {
 }
 
 fn same_results(asked: &[UnifiedItem], known: &[UnifiedItem], same_call: &dyn Fn(&str, &str) -> bool) -> bool {
+    let same = |a: &UnifiedItem, k: &UnifiedItem| a.call_id().zip(k.call_id()).is_some_and(|(x, y)| same_call(x, y)) && same_content(a, k);
+    // Most come in the order in which they are stored; only the others are looked for.
     asked.len() == known.len()
-        && asked.iter().all(|a| {
-            known
-                .iter()
-                .any(|k| a.call_id().zip(k.call_id()).is_some_and(|(x, y)| same_call(x, y)) && same_content(a, k))
-        })
+        && asked
+            .iter()
+            .zip(known)
+            .all(|(a, at)| same(a, at) || known.iter().any(|k| same(a, k)))
 }
 
 fn same_item(asked: &UnifiedItem, known: &UnifiedItem) -> bool {

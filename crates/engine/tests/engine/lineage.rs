@@ -308,3 +308,42 @@ async fn another_image_under_the_same_text_is_another_question() {
         "the other image is an item of its own"
     );
 }
+
+#[tokio::test]
+async fn a_clients_own_compaction_is_a_fork_of_the_conversation_that_it_names() {
+    let world = World::new();
+    let summary = "They asked for one and for two, and each of them was answered in full.";
+    let root = answer(&world, &chat_body("gpt-a", &[user("one")]), "1").await;
+    let conversation = world.conversations().await[0].conversation_id.clone();
+    let orders = chat_body("gpt-a", &[user("one"), said("1"), user("sum up")]);
+    assert_eq!(answer(&world, &orders, summary).await, root);
+    let whole = world.items(&root).await;
+
+    let shorter = format!("This session goes on from an earlier one:\n\n{summary}\n\nGo on.");
+    let begin = |body: Value| {
+        let mut request = world.request(&CHAT, &body);
+        request.conversation = Some(conversation.clone());
+        world.begin_with(request)
+    };
+    World::expect(&world.chat, Answer::Sse(chat_sse("three")));
+    let turn = begin(chat_body("gpt-a", &[user(&shorter), user("and three?")])).await;
+    assert_eq!(turn.conversation_id, conversation, "no new conversation with lost ancestry");
+    let fork = turn.branch_id.clone();
+    assert_ne!(fork, root);
+    turn.collect().await.unwrap();
+    assert_eq!(world.kinds(&fork).await[4..], ["compaction-summary", "message", "message"]);
+    assert_eq!(world.items(&fork).await[..4], whole[..], "the ancestry is there");
+    let sent = World::last_call(&world.chat)["messages"].clone();
+    assert_eq!(sent.as_array().unwrap().len(), 2, "and not sent again: {sent}");
+    assert!(sent[0].to_string().contains("Go on."));
+
+    // The next request of the shorter history lands on the fork by what was answered there.
+    let next = chat_body("gpt-a", &[user(&shorter), user("and three?"), said("three"), user("four")]);
+    assert_eq!(answer(&world, &next, "4").await, fork);
+
+    // Something new in a named conversation is still something new.
+    World::expect(&world.chat, Answer::Sse(chat_sse("five")));
+    let turn = begin(chat_body("gpt-a", &[user("They asked for one.")])).await;
+    assert_eq!(turn.branch_id, root);
+    turn.collect().await.unwrap();
+}

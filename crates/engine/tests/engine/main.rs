@@ -9,6 +9,8 @@
     unreachable_pub
 )]
 
+mod checkpoints;
+mod compaction;
 mod lineage;
 mod live;
 mod operations;

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use serde_json::json;
 use std::sync::Arc;
 use throughline_engine::RecoveryReport;
-use throughline_format::{ErrorCategory, OperationState};
+use throughline_format::{ErrorCategory, OperationState, UnifiedError};
 use tokio::sync::mpsc;
 
 #[tokio::test]
@@ -31,8 +31,14 @@ async fn committed_events_survive_and_the_operation_ends_as_interrupted() {
 
     // The process is gone: another engine opens the same store. The old producer hangs on its provider for ever.
     let next = World::over(Arc::clone(&world.store), 1_000_000);
-    assert_eq!(next.engine.recover().await.unwrap(), RecoveryReport { interrupted: 1, failed: 0 });
-    assert_eq!(next.engine.recover().await.unwrap(), RecoveryReport::default());
+    assert_eq!(
+        next.engine.recover(&next).await.unwrap(),
+        RecoveryReport {
+            interrupted: 1,
+            ..RecoveryReport::default()
+        }
+    );
+    assert_eq!(next.engine.recover(&next).await.unwrap(), RecoveryReport::default());
     let operation = next.engine.operation(&World::principal(), &id).await.unwrap();
     assert_eq!(operation.state, OperationState::Failed);
     assert_eq!(operation.error.unwrap().category, ErrorCategory::Interrupted);
@@ -54,4 +60,132 @@ async fn committed_events_survive_and_the_operation_ends_as_interrupted() {
     let turn = next.begin_with(request).await;
     assert_eq!(turn.branch_id, branch);
     turn.collect().await.unwrap();
+}
+
+/// A background answer of which `seen` frames came, and a subscriber that has seen a text of them.
+async fn half_told(
+    world: &World,
+    frames: &[String],
+    text: &str,
+) -> (
+    throughline_engine::Turn,
+    mpsc::UnboundedSender<Result<Bytes, UnifiedError>>,
+    Vec<Bytes>,
+) {
+    let (send, chunks) = mpsc::unbounded_channel::<Result<Bytes, _>>();
+    World::expect(&world.responses, Answer::Live(chunks));
+    let body = json!({"model":"o-x","stream":true,"background":true,"store":true,"input":"one"});
+    let mut turn = world.begin(&throughline_format::ProtocolFamily::OpenAiResponses, &body).await;
+    send.send(Ok(frames.concat().into())).unwrap();
+    let mut seen: Vec<Bytes> = Vec::new();
+    while !seen.last().is_some_and(|b| std::str::from_utf8(b).unwrap().contains(text)) {
+        seen.push(turn.subscription.next().await.unwrap().unwrap().bytes);
+    }
+    (turn, send, seen)
+}
+
+async fn replay(world: &World, id: &throughline_format::UnifiedId) -> Vec<Bytes> {
+    let mut replay = world.engine.subscribe(&World::principal(), id, 0).await.unwrap();
+    let mut events = Vec::new();
+    while let Some(delivery) = replay.next().await.unwrap() {
+        events.push(delivery.bytes);
+    }
+    events
+}
+
+#[tokio::test]
+async fn work_of_the_provider_goes_on_after_a_restart_without_a_seam() {
+    let frames = responses_frames("resp_1", "first half, second half", true);
+    // However far it came: the rest follows, nothing twice.
+    for cut in 4..frames.len() - 1 {
+        let world = World::new();
+        let (turn, _send, seen) = half_told(&world, &frames[..cut], "first half").await;
+        let (id, branch) = (turn.operation_id.clone(), turn.branch_id.clone());
+
+        let next = World::over(Arc::clone(&world.store), 1_000_000);
+        World::expect(&next.responses, Answer::Sse(frames.concat()));
+        let report = next.engine.recover(&next).await.unwrap();
+        assert_eq!(
+            report,
+            RecoveryReport {
+                resumed: 1,
+                ..RecoveryReport::default()
+            }
+        );
+        let told = replay(&next, &id).await;
+        assert_eq!(told[..seen.len()], seen[..], "what a subscriber saw is what is replayed");
+        assert_eq!(*next.responses.0.resumed_after.lock().unwrap(), [None]);
+        let result = next.engine.result(&World::principal(), &id).await.unwrap().unwrap();
+        assert_eq!(next.items(&branch).await[1..], result.output[..]);
+        let texts: Vec<_> = result.output.iter().flat_map(|i| i.parts()).filter_map(|p| p.as_text()).collect();
+        assert_eq!(texts, ["first half, second half"], "cut after {cut}");
+        assert_eq!(
+            next.engine.operation(&World::principal(), &id).await.unwrap().state,
+            OperationState::Completed
+        );
+        let mut fold = throughline_format::Fold::new(id.clone());
+        for event in &told {
+            fold.push(&serde_json::from_slice(event).unwrap()).unwrap();
+        }
+        assert_eq!(fold.items(), &result.output[..], "the fold is the stored result");
+    }
+}
+
+#[tokio::test]
+async fn a_broken_connection_to_work_of_the_provider_is_gone_on_with_after_the_last_event() {
+    let world = World::new();
+    let frames = responses_frames("resp_1", "first half, second half", true);
+    let (turn, send, _) = half_told(&world, &frames[..4], "first half").await;
+    // In the middle of a frame.
+    send.send(Ok(frames[4][..20].to_owned().into())).unwrap();
+    World::expect(&world.responses, Answer::Sse(frames[4..].concat()));
+    drop(send);
+    let id = turn.operation_id.clone();
+    replay(&world, &id).await;
+    let result = world.engine.result(&World::principal(), &id).await.unwrap().unwrap();
+    assert_eq!(*world.responses.0.resumed_after.lock().unwrap(), [Some("3".to_owned())]);
+    assert_eq!(result.output[0].parts()[0].as_text(), Some("first half, second half"));
+}
+
+#[tokio::test]
+async fn work_that_the_provider_lost_or_tells_otherwise_is_an_interruption() {
+    let gone = || Answer::Refuse(UnifiedError::new(ErrorCategory::NotFound, "response", "no such response"));
+    let other = || Answer::Sse(responses_frames("resp_1", "something else entirely", true).concat());
+    for answer in [gone(), other()] {
+        let world = World::new();
+        let frames = responses_frames("resp_1", "first half, second half", true);
+        let (turn, _send, seen) = half_told(&world, &frames[..4], "first half").await;
+        let next = World::over(Arc::clone(&world.store), 1_000_000);
+        World::expect(&next.responses, answer);
+        assert_eq!(next.engine.recover(&next).await.unwrap().resumed, 1);
+        let told = replay(&next, &turn.operation_id).await;
+        assert_eq!(told[..seen.len()], seen[..]);
+        let operation = next.engine.operation(&World::principal(), &turn.operation_id).await.unwrap();
+        assert_eq!(operation.error.unwrap().category, ErrorCategory::Interrupted);
+        assert_eq!(next.kinds(&turn.branch_id).await, ["message", "message", "interruption"]);
+    }
+}
+
+#[tokio::test]
+async fn a_stop_leaves_work_of_the_provider_to_the_next_start_and_another_owner_never_gets_it() {
+    let world = World::new();
+    let frames = responses_frames("resp_1", "first half, second half", true);
+    let (turn, _send, _) = half_told(&world, &frames[..4], "first half").await;
+    world.engine.shutdown().await;
+    let state = |w: &World| {
+        let (engine, id) = (Arc::clone(&w.engine), turn.operation_id.clone());
+        async move { engine.operation(&World::principal(), &id).await.unwrap().state }
+    };
+    assert_eq!(state(&world).await, OperationState::Running, "the provider works on");
+    let mut next = World::over(Arc::clone(&world.store), 1_000_000);
+    next.change_owner = Some(|owner| owner.credential_fingerprint = "v1:00".into());
+    let report = next.engine.recover(&next).await.unwrap();
+    assert_eq!(
+        report,
+        RecoveryReport {
+            interrupted: 1,
+            ..RecoveryReport::default()
+        }
+    );
+    assert!(next.responses.0.resumed_after.lock().unwrap().is_empty());
 }

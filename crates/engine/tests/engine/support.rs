@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use throughline_engine::ports::{Clock, IdKind, IdSource, Router, Target, Upstream, UpstreamCall, UpstreamReply};
+use throughline_engine::ports::{Clock, IdKind, IdSource, ResumeCall, Router, Target, Upstream, UpstreamCall, UpstreamReply};
 use throughline_engine::{Engine, EngineConfig, EngineLimits, Principal, Turn, TurnOptions, TurnRequest};
 use throughline_format::{ErrorCategory, ProtocolFamily, Timestamp, UnifiedError, UnifiedId, UnifiedItem, UnifiedResourceOwner};
 use throughline_protocols::{Capabilities, codec_of};
@@ -47,12 +47,25 @@ pub struct Script {
     pub answers: Mutex<VecDeque<Answer>>,
     pub calls: Mutex<Vec<Value>>,
     pub raw_calls: Mutex<Vec<Bytes>>,
+    /// Places after which its work was read again.
+    pub resumed_after: Mutex<Vec<Option<String>>>,
 }
 
 impl Upstream for ScriptHandle {
     fn call(&self, call: UpstreamCall) -> BoxFuture<'static, Result<UpstreamReply, UnifiedError>> {
         self.0.calls.lock().unwrap().push(serde_json::from_slice(&call.body).unwrap());
         self.0.raw_calls.lock().unwrap().push(call.body);
+        self.answer()
+    }
+
+    fn resume(&self, call: ResumeCall) -> BoxFuture<'static, Result<UpstreamReply, UnifiedError>> {
+        self.0.resumed_after.lock().unwrap().push(call.after);
+        self.answer()
+    }
+}
+
+impl ScriptHandle {
+    fn answer(&self) -> BoxFuture<'static, Result<UpstreamReply, UnifiedError>> {
         let answer = self
             .0
             .answers
@@ -82,12 +95,20 @@ impl Upstream for ScriptHandle {
 
 pub struct ScriptHandle(pub Script);
 
-/// One engine with two scripted providers; models `claude…` go to Anthropic, everything else to OpenAI chat.
+/// One engine with scripted providers: models `claude…` go to Anthropic, `gpt…` to OpenAI chat, `o…` to Responses, `gemini…`
+/// to GenerateContent, `ia…` to Interactions; a word of the name is another credential.
 pub struct World {
     pub engine: Arc<Engine>,
     pub store: Arc<dyn UnifiedStateStore>,
     pub anthropic: Arc<ScriptHandle>,
     pub chat: Arc<ScriptHandle>,
+    pub responses: Arc<ScriptHandle>,
+    pub gemini: Arc<ScriptHandle>,
+    pub interactions: Arc<ScriptHandle>,
+    /// A change of every target's owner.
+    pub change_owner: Option<fn(&mut UnifiedResourceOwner)>,
+    /// Models that are tried after the one of the request.
+    pub fallbacks: Vec<String>,
     pub requirements: Vec<(throughline_protocols::Feature, throughline_format::UnifiedRequirement)>,
     vault: Arc<Vault>,
 }
@@ -118,6 +139,11 @@ impl World {
             store,
             anthropic: script(),
             chat: script(),
+            responses: script(),
+            gemini: script(),
+            interactions: script(),
+            change_owner: None,
+            fallbacks: Vec::new(),
             requirements: Vec::new(),
             vault,
         }
@@ -129,25 +155,31 @@ impl World {
 
     fn target(&self, family: &ProtocolFamily, model: &str, credential: &str) -> Target {
         let codec = codec_of(family).unwrap();
-        let script = if *family == ProtocolFamily::AnthropicMessages {
-            &self.anthropic
-        } else {
-            &self.chat
+        let script = match family {
+            ProtocolFamily::AnthropicMessages => &self.anthropic,
+            ProtocolFamily::OpenAiResponses => &self.responses,
+            ProtocolFamily::GeminiGenerateContent => &self.gemini,
+            ProtocolFamily::GeminiInteractions => &self.interactions,
+            _ => &self.chat,
         };
+        let mut owner = UnifiedResourceOwner {
+            profile: codec.profile(),
+            provider: family.to_string(),
+            credential_fingerprint: self.vault.credential_fingerprint(credential.as_bytes()).unwrap(),
+            endpoint_fingerprint: "e".repeat(32),
+            project: None,
+            region: None,
+            tenant: None,
+            model: Some(model.to_owned()),
+            model_family: None,
+            api_revision: None,
+        };
+        if let Some(change) = self.change_owner {
+            change(&mut owner);
+        }
         Target {
             provider: family.to_string(),
-            owner: UnifiedResourceOwner {
-                profile: codec.profile(),
-                provider: family.to_string(),
-                credential_fingerprint: self.vault.credential_fingerprint(credential.as_bytes()).unwrap(),
-                endpoint_fingerprint: "e".repeat(32),
-                project: None,
-                region: None,
-                tenant: None,
-                model: Some(model.to_owned()),
-                model_family: None,
-                api_revision: None,
-            },
+            owner,
             capabilities: Capabilities::of(codec.capabilities()),
             codec,
             model: model.to_owned(),
@@ -219,15 +251,19 @@ impl World {
 
 impl Router for World {
     fn route(&self, _: &ProtocolFamily, model: &str) -> Result<Vec<Target>, UnifiedError> {
-        match model {
-            m if m.starts_with("claude") => Ok(vec![self.target(
-                &ProtocolFamily::AnthropicMessages,
-                m,
-                if m.contains("other") { "key-2" } else { "key-1" },
-            )]),
-            m if m.starts_with("gpt") => Ok(vec![self.target(&ProtocolFamily::OpenAiChat, m, "key-3")]),
-            _ => Err(UnifiedError::new(ErrorCategory::NotFound, "model", "no route")),
+        let mut targets = Vec::new();
+        for m in std::iter::once(model).chain(self.fallbacks.iter().map(String::as_str)) {
+            let (family, credential) = match m {
+                m if m.starts_with("claude") => (ProtocolFamily::AnthropicMessages, "key-1"),
+                m if m.starts_with("gpt") => (ProtocolFamily::OpenAiChat, "key-3"),
+                m if m.starts_with("gemini") => (ProtocolFamily::GeminiGenerateContent, "key-4"),
+                m if m.starts_with("ia") => (ProtocolFamily::GeminiInteractions, "key-4"),
+                m if m.starts_with('o') => (ProtocolFamily::OpenAiResponses, "key-3"),
+                _ => return Err(UnifiedError::new(ErrorCategory::NotFound, "model", "no route")),
+            };
+            targets.push(self.target(&family, m, if m.contains("other") { "key-2" } else { credential }));
         }
+        Ok(targets)
     }
 }
 
@@ -287,6 +323,37 @@ pub fn chat_frame(choices: &Value) -> String {
         "data: {}\n\n",
         json!({"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"gpt-x","choices":choices})
     )
+}
+
+/// Frames of a whole Responses answer of one text.
+pub fn responses_frames(id: &str, text: &str, background: bool) -> Vec<String> {
+    let response = |status: &str, output: Value| json!({"id":id,"object":"response","created_at":1,"status":status,"model":"o-x","output":output,"background":background,"store":true});
+    let part = json!({"type":"output_text","text":text,"annotations":[]});
+    let item = |status: &str, content: Value| json!({"type":"message","id":format!("msg_{id}"),"role":"assistant","status":status,"content":content});
+    let (at, item_id) = (json!(0), json!(format!("msg_{id}")));
+    let mut events = vec![
+        json!({"type":"response.created","response":response("in_progress", json!([]))}),
+        json!({"type":"response.output_item.added","output_index":at,"item":item("in_progress", json!([]))}),
+        json!({"type":"response.content_part.added","output_index":at,"content_index":at,"item_id":item_id,"part":{"type":"output_text","text":"","annotations":[]}}),
+    ];
+    let middle = text.char_indices().nth(text.chars().count() / 2).map_or(0, |(i, _)| i);
+    for piece in [&text[..middle], &text[middle..]] {
+        events.push(json!({"type":"response.output_text.delta","output_index":at,"content_index":at,"item_id":item_id,"delta":piece}));
+    }
+    events.push(json!({"type":"response.output_text.done","output_index":at,"content_index":at,"item_id":item_id,"text":text}));
+    events.push(json!({"type":"response.content_part.done","output_index":at,"content_index":at,"item_id":item_id,"part":part}));
+    events.push(json!({"type":"response.output_item.done","output_index":at,"item":item("completed", json!([part]))}));
+    events.push(json!({"type":"response.completed","response":response("completed", json!([item("completed", json!([part]))]))}));
+    let numbered = events.into_iter().enumerate().map(|(n, mut event)| {
+        event["sequence_number"] = json!(n);
+        frame(&event)
+    });
+    numbered.collect()
+}
+
+/// A whole Responses answer as an event stream.
+pub fn responses_sse(id: &str, text: &str) -> String {
+    responses_frames(id, text, false).concat()
 }
 
 pub fn user(text: &str) -> Value {

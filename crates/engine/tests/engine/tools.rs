@@ -67,6 +67,7 @@ fn native(body: &Value) -> TurnRequest {
         codec: Arc::new(UnifiedNative),
         body: Bytes::from(body.to_string()),
         model: None,
+        stream: None,
         conversation: None,
         branch: None,
         require: Vec::new(),

@@ -7,6 +7,7 @@ mod body;
 mod bundles;
 mod chats;
 mod client;
+mod compact;
 mod conversations;
 mod events;
 mod failure;
@@ -164,6 +165,7 @@ pub fn router(app: Arc<App>) -> Router {
     turns
         .route("/vercel/chat/{id}/stream", get(chats::resume))
         .route("/v1/models", get(models::list))
+        .route("/unified/v2/conversations/{id}/compact", post(compact::create))
         .route("/unified/v2/conversations", get(conversations::list).post(conversations::create))
         .route(
             "/unified/v2/conversations/{id}",

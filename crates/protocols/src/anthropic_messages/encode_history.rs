@@ -95,9 +95,10 @@ impl Marks {
 /// Items as blocks in order, with the instructions left to the caller.
 pub(super) fn atoms(encoder: &mut BlockEncoder<'_>, items: &[UnifiedItem], marks: &Marks) -> Vec<Atom> {
     let hosted = Hosted::of(encoder, items);
+    let covered = crate::compacted::covered(items);
     let mut atoms = Vec::new();
     for (index, item) in items.iter().enumerate() {
-        if item.is_instructions() {
+        if item.is_instructions() || covered.contains(&index) {
             continue;
         }
         let first = atoms.len();
@@ -260,6 +261,9 @@ fn item_atoms(encoder: &mut BlockEncoder<'_>, item: &UnifiedItem, path: &str, ma
             let mut atom = atom(side, kind, block);
             atom.mark = result.output.iter().find_map(|part| marks.part(item, part));
             atoms.push(atom);
+        }
+        UnifiedItemBody::CompactionSummary(summary) if !summary.replaces => {
+            encoder.lost(Info, Feature::ConversationItem, place, crate::compacted::ALL_IS_SENT);
         }
         UnifiedItemBody::CompactionSummary(summary) => {
             let said = visible_text(&summary.parts);

@@ -52,6 +52,7 @@ use crate::call_id;
 use crate::capability::{Capabilities, CapabilityTable};
 use crate::codec::{Codec, Decoded, DecodedRequest, Encoded, ErrorHeaders, StreamDecoder, StreamEncoder, WireError};
 use crate::context::{DecodeContext, EncodeContext};
+use crate::continuation::{Continuation, Held};
 use std::borrow::Cow;
 use throughline_format::{ProtocolFamily, UnifiedError, UnifiedProtocolProfile, UnifiedRequestV2, UnifiedResultV2, UnifiedToolDefinition};
 
@@ -128,6 +129,13 @@ impl Codec for AnthropicMessages {
 
     fn wire_tool_name(&self, tool: &UnifiedToolDefinition, capabilities: &Capabilities) -> String {
         encode_tools::wire_name(tool.name.as_deref().unwrap_or_default(), capabilities).into_owned()
+    }
+
+    fn continuation(&self, schema: &str) -> Option<Continuation> {
+        (schema == kept::CONTAINER).then_some(Continuation {
+            presented_as: kept::CONTAINER,
+            holds: Held::Place,
+        })
     }
 
     fn wire_call_id<'a>(&self, call_id: &'a str) -> Cow<'a, str> {

@@ -7,6 +7,7 @@ use super::run::{Run, as_text};
 use super::{errors, tools, wire};
 use crate::codec::{Decoded, StreamDecoder};
 use crate::context::DecodeContext;
+use crate::continuation::Job;
 use crate::raw::json;
 use crate::sse::{SseEvent, SseParser, is_broken};
 use std::borrow::Cow;
@@ -417,5 +418,9 @@ impl StreamDecoder for RunStreamDecoder {
 
     fn is_finished(&self) -> bool {
         self.run.has_ended()
+    }
+
+    fn job(&self) -> Option<Job> {
+        self.run.job()
     }
 }

@@ -166,21 +166,30 @@ impl Encoder<'_> {
         }
     }
 
-    /// The user's last message, for an agent that remembers the rest.
+    /// What the user said last, for an agent that remembers the rest: its messages after everything that is of others.
     fn continuation(&mut self) -> String {
         let items = &self.request.conversation.items;
         let last = items.iter().rposition(is_user).unwrap_or(0);
-        for index in (0..items.len()).filter(|index| *index != last) {
-            self.loss.renamed(format!("/conversation/items/{index}"), "the agent remembers it");
+        let is_of_others = |item: &UnifiedItem| !is_user(item) && !item.is_instructions();
+        let before = items.get(..last).unwrap_or_default();
+        let first = before.iter().rposition(is_of_others).map_or(0, |at| at + 1);
+        let mut texts = Vec::new();
+        for (index, item) in items.iter().enumerate() {
+            if (first..=last).contains(&index) && is_user(item) {
+                texts.push(self.entry(index, item, index == last));
+            } else {
+                self.loss.renamed(format!("/conversation/items/{index}"), "the agent remembers it");
+            }
         }
-        items.get(last).map(|item| self.entry(last, item, true)).unwrap_or_default()
+        texts.retain(|text| !text.is_empty());
+        texts.join("\n\n")
     }
 
     /// The history as text.
     fn transcript(&mut self) -> String {
         let items = &self.request.conversation.items;
         let instructions = newest_instructions(items);
-        let covered = covered(items);
+        let covered = crate::compacted::covered(items);
         let last = items.iter().rposition(is_user);
         let order = instructions.clone().chain(0..items.len());
         let mut text = String::new();
@@ -389,23 +398,4 @@ fn head(item: &UnifiedItem) -> Option<String> {
         | UnifiedItemBody::Interruption(_)
         | UnifiedItemBody::Error(_) => None,
     }
-}
-
-/// Indexes that the newest summary stands for.
-fn covered(items: &[UnifiedItem]) -> std::collections::BTreeSet<usize> {
-    let summary = items.iter().enumerate().rev().find_map(|(at, item)| match &item.body {
-        UnifiedItemBody::CompactionSummary(summary) if summary.replaces => Some((at, summary)),
-        _ => None,
-    });
-    let Some((at, summary)) = summary else {
-        return std::collections::BTreeSet::new();
-    };
-    let end = items
-        .iter()
-        .position(|i| i.id == summary.covers.to_item_id)
-        .map_or(0, |to| to + 1)
-        .min(at);
-    (0..end)
-        .filter(|index| items.get(*index).is_some_and(|item| !item.is_instructions()))
-        .collect()
 }

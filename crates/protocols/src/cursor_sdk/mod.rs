@@ -36,6 +36,7 @@ mod wire;
 use crate::capability::{Capabilities, CapabilityTable};
 use crate::codec::{Codec, Decoded, DecodedRequest, Encoded, ErrorHeaders, StreamDecoder, StreamEncoder, WireError};
 use crate::context::{DecodeContext, EncodeContext};
+use crate::continuation::{Continuation, Held, Inherited};
 use std::borrow::Cow;
 use throughline_format::{ProtocolFamily, UnifiedError, UnifiedProtocolProfile, UnifiedRequestV2, UnifiedResultV2, UnifiedToolDefinition};
 
@@ -98,6 +99,13 @@ impl Codec for CursorSdk {
 
     fn wire_tool_name(&self, tool: &UnifiedToolDefinition, _: &Capabilities) -> String {
         tool.name.clone().unwrap_or_default()
+    }
+
+    fn continuation(&self, schema: &str) -> Option<Continuation> {
+        (schema == private::AGENT).then_some(Continuation {
+            presented_as: private::AGENT,
+            holds: Held::History(Inherited::Instructions),
+        })
     }
 
     fn wire_call_id<'a>(&self, call_id: &'a str) -> Cow<'a, str> {

@@ -10,6 +10,7 @@ use super::private::{AGENT, CALL_ID, CHECKPOINT, RUN};
 use super::{profile, tools, wire};
 use crate::codec::Decoded;
 use crate::context::DecodeContext;
+use crate::continuation::Job;
 use crate::feature::Feature;
 use crate::item_writer::{ItemWriter, Pieces};
 use crate::keeper::{Keep, Keeper};
@@ -163,6 +164,16 @@ impl Run {
                 self.keep(&format!("/model{pointer}"), value);
             }
         }
+    }
+
+    /// The run, for whoever reads its events again. Its driver cancels a run that nobody reads any more.
+    pub(super) fn job(&self) -> Option<Job> {
+        let id = |schema: &str| self.handles.iter().find(|(known, _)| *known == schema).map(|(_, id)| id.clone());
+        let (agent, run) = (id(AGENT)?, id(RUN)?);
+        Some(Job {
+            ids: vec![agent, run],
+            outlives_connection: false,
+        })
     }
 
     // ---- handles -----------------------------------------------------------------------------------------------

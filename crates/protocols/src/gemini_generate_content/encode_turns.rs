@@ -103,8 +103,10 @@ fn atoms(encoder: &mut PartEncoder<'_>, items: &[UnifiedItem]) -> Vec<Atom> {
             _ => None,
         })
         .collect();
+    let covered = crate::compacted::covered(items);
+    let is_sent = |(index, item): &(usize, &UnifiedItem)| !item.is_instructions() && !covered.contains(index);
     let mut atoms = Vec::new();
-    for (index, item) in items.iter().enumerate().filter(|(_, item)| !item.is_instructions()) {
+    for (index, item) in items.iter().enumerate().filter(is_sent) {
         let path = format!("/conversation/items/{index}");
         let native = encoder.is_own(item);
         let side = side_of(encoder, item, &path);

@@ -136,6 +136,16 @@ impl Answer {
         }
     }
 
+    /// The interaction's ID: one that is not stored has none.
+    pub(super) fn job(&self) -> Option<&str> {
+        self.interaction.as_deref()
+    }
+
+    /// The ID of the last event that had one.
+    pub(super) fn last_event(&self) -> Option<&str> {
+        self.event_id.as_deref()
+    }
+
     /// The ID of the last event, after which the stream can go on.
     pub(super) fn event_id(&mut self, id: Option<String>) {
         if id.as_ref().is_some_and(|id| !id.is_empty()) {

@@ -4,6 +4,7 @@ use super::answer::Answer;
 use super::wire::Event;
 use crate::codec::{Decoded, StreamDecoder};
 use crate::context::DecodeContext;
+use crate::continuation::Job;
 use crate::google::status;
 use crate::raw;
 use crate::sse::{SseParser, is_broken};
@@ -130,5 +131,18 @@ impl StreamDecoder for Decoder {
 
     fn is_finished(&self) -> bool {
         self.finished
+    }
+
+    fn job(&self) -> Option<Job> {
+        let id = self.answer.job()?.to_owned();
+        Some(Job {
+            ids: vec![id],
+            outlives_connection: true,
+        })
+    }
+
+    fn reconnect(&mut self) -> Option<String> {
+        self.parser = SseParser::new();
+        self.answer.last_event().map(str::to_owned)
     }
 }

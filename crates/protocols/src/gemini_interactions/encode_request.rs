@@ -196,17 +196,18 @@ fn steps(encoder: &mut StepEncoder<'_>, items: &[UnifiedItem], goes_on: bool) ->
             None => unanswered.push(index),
         }
     }
-    for (index, item) in items.iter().enumerate().filter(|(_, item)| !item.is_instructions()) {
+    let covered = crate::compacted::covered(items);
+    let is_sent = |(index, item): &(usize, &UnifiedItem)| !item.is_instructions() && !covered.contains(index);
+    for (index, item) in items.iter().enumerate().filter(is_sent) {
         let path = format!("/conversation/items/{index}");
         let place = Place {
             path: &path,
             item: &item.id,
         };
-        let native = encoder.is_native(item.base.provenance.profile.as_ref());
         let new_id = renamed.iter().find(|(at, _)| *at == index).map(|(_, id)| id);
         let is_result = matches!(item.body, UnifiedItemBody::ToolResult(_));
         // A call that the provider holds is answered without standing here.
-        if is_result && !taken.contains(&index) && !(goes_on && native) {
+        if is_result && !taken.contains(&index) && !goes_on {
             encoder.lost(
                 Warning,
                 Feature::ConversationOrder,

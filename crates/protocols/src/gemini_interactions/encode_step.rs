@@ -142,6 +142,10 @@ impl<'a> StepEncoder<'a> {
                 let said: Vec<_> = action.actions.iter().map(Json::as_str).collect();
                 self.told(&format!("[computer {}]", said.join(" ")), place)
             }
+            UnifiedItemBody::CompactionSummary(summary) if !summary.replaces => {
+                self.lost(Info, Feature::ConversationItem, place, crate::compacted::ALL_IS_SENT);
+                None
+            }
             UnifiedItemBody::CompactionSummary(summary) => {
                 let said = visible_text(&summary.parts);
                 if said.trim().is_empty() {

@@ -36,6 +36,7 @@ pub mod wire;
 use crate::capability::{Capabilities, CapabilityTable};
 use crate::codec::{Codec, Decoded, DecodedRequest, Encoded, ErrorHeaders, StreamDecoder, StreamEncoder, WireError};
 use crate::context::{DecodeContext, EncodeContext};
+use crate::continuation::{Continuation, Held, Inherited};
 use crate::google::status;
 use std::borrow::Cow;
 use throughline_format::{ProtocolFamily, UnifiedError, UnifiedProtocolProfile, UnifiedRequestV2, UnifiedResultV2, UnifiedToolDefinition};
@@ -104,6 +105,13 @@ impl Codec for GeminiInteractions {
     }
 
     /// Any text is a call ID here.
+    fn continuation(&self, schema: &str) -> Option<Continuation> {
+        (schema == kept::INTERACTION).then_some(Continuation {
+            presented_as: kept::INTERACTION,
+            holds: Held::History(Inherited::Nothing),
+        })
+    }
+
     fn wire_call_id<'a>(&self, call_id: &'a str) -> Cow<'a, str> {
         Cow::Borrowed(call_id)
     }

@@ -124,7 +124,7 @@ impl<'a> RequestEncoder<'a> {
     pub(super) fn history(&mut self) {
         let items = self.items();
         let instructions = newest_instructions(items);
-        let covered = self.covered();
+        let covered = crate::compacted::covered(items);
         self.plan_calls();
         self.unmapped();
         let is_hidden =
@@ -208,24 +208,6 @@ impl<'a> RequestEncoder<'a> {
                 "members without a word stay with the protocol and owner that they came from",
             );
         }
-    }
-
-    /// Indexes that the newest summary stands for.
-    pub(super) fn covered(&self) -> BTreeSet<usize> {
-        let items = self.items();
-        let summary = items.iter().enumerate().rev().find_map(|(at, item)| match &item.body {
-            UnifiedItemBody::CompactionSummary(summary) if summary.replaces => Some((at, summary)),
-            _ => None,
-        });
-        let Some((at, summary)) = summary else { return BTreeSet::new() };
-        let end = items
-            .iter()
-            .position(|i| i.id == summary.covers.to_item_id)
-            .map_or(0, |to| to + 1)
-            .min(at);
-        (0..end)
-            .filter(|i| items.get(*i).is_some_and(|item| !item.is_instructions()))
-            .collect()
     }
 
     /// Gives every call its wire ID and its result.

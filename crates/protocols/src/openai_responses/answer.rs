@@ -75,6 +75,10 @@ pub(super) struct Answer {
     pub keeper: Keeper,
     pub out: Decoded,
     pub started: bool,
+    /// The answer's ID, when the provider works on it in the background and keeps its events.
+    pub job: Option<String>,
+    /// Number of the last event of the stream.
+    pub number: Option<u64>,
     pub finished: bool,
     model: String,
     tier: Option<String>,
@@ -106,6 +110,8 @@ impl Answer {
             keeper: Keeper::new(&context, super::profile(), Issuer::Provider),
             out: Decoded::default(),
             started: false,
+            job: None,
+            number: None,
             finished: false,
             model: String::new(),
             tier: None,
@@ -163,6 +169,9 @@ impl Answer {
         let tier = root.str("service_tier").filter(|tier| self.tier.as_ref() != Some(tier));
         if let Some(tier) = &tier {
             self.tier = Some(tier.clone());
+        }
+        if root.value::<bool>("background") == Some(true) && root.value::<bool>("store") != Some(false) {
+            self.job = root.str("id").filter(|id| !id.is_empty());
         }
         if self.started {
             if tier.is_some() {

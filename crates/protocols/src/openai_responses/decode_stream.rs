@@ -5,6 +5,7 @@ use super::answer_item::List;
 use super::wire::Node;
 use crate::codec::{Decoded, StreamDecoder};
 use crate::context::DecodeContext;
+use crate::continuation::Job;
 use crate::sse::{SseEvent, SseParser, is_broken};
 use throughline_format::event::Heartbeat;
 use throughline_format::{ErrorCategory, EventBody, UnifiedError, UnifiedFinishReason};
@@ -31,6 +32,7 @@ impl ResponsesStreamDecoder {
         let says_error = event.event.as_deref() == Some("error");
         match Node::read_str(data) {
             Ok(node) if node.is_object() => {
+                self.answer.number = node.value("sequence_number").or(self.answer.number);
                 let kind = node.str("type").or_else(|| event.event.clone()).unwrap_or_default();
                 self.answer.event(&kind, &node);
             }
@@ -70,6 +72,19 @@ impl StreamDecoder for ResponsesStreamDecoder {
 
     fn is_finished(&self) -> bool {
         self.answer.finished
+    }
+
+    fn job(&self) -> Option<Job> {
+        let id = self.answer.job.clone()?;
+        Some(Job {
+            ids: vec![id],
+            outlives_connection: true,
+        })
+    }
+
+    fn reconnect(&mut self) -> Option<String> {
+        self.parser = SseParser::new();
+        self.answer.number.map(|number| number.to_string())
     }
 }
 

@@ -89,7 +89,7 @@ impl<'a> HistoryEncoder<'a> {
     /// The instructions, when they are one text, and the input.
     pub(super) fn history(&mut self) -> (Option<String>, Vec<Node>) {
         let newest = newest_instructions(self.items);
-        let covered = self.covered();
+        let covered = crate::compacted::covered(self.items);
         self.plan();
         self.unmapped();
         let instructions = self.instructions(newest.clone());
@@ -139,17 +139,6 @@ impl<'a> HistoryEncoder<'a> {
             self.lose(LossSeverity::Info, Feature::ConversationSystemRole, index, "/role", reason);
         }
         Some(texts.join("\n\n"))
-    }
-
-    /// Indexes that the newest summary stands for.
-    fn covered(&self) -> BTreeSet<usize> {
-        let summary = self.items.iter().enumerate().rev().find_map(|(at, item)| match &item.body {
-            UnifiedItemBody::CompactionSummary(summary) if summary.replaces => Some((at, summary)),
-            _ => None,
-        });
-        let Some((at, summary)) = summary else { return BTreeSet::new() };
-        let last = self.items.iter().position(|item| item.id == summary.covers.to_item_id);
-        (0..last.map_or(0, |last| last + 1).min(at)).collect()
     }
 
     /// Whether an item has a form of its own at the target, and not only words about it.

@@ -43,6 +43,7 @@ mod wire;
 use crate::capability::{Capabilities, CapabilityTable};
 use crate::codec::{Codec, Decoded, DecodedRequest, Encoded, ErrorHeaders, StreamDecoder, StreamEncoder, WireError};
 use crate::context::{DecodeContext, EncodeContext};
+use crate::continuation::{Continuation, Held, Inherited};
 use crate::openai::errors;
 use std::borrow::Cow;
 use throughline_format::{ProtocolFamily, UnifiedError, UnifiedProtocolProfile, UnifiedRequestV2, UnifiedResultV2, UnifiedToolDefinition};
@@ -103,6 +104,20 @@ impl Codec for OpenAiResponses {
     fn wire_tool_name(&self, tool: &UnifiedToolDefinition, capabilities: &Capabilities) -> String {
         let name = tool.name.as_deref().unwrap_or_default();
         crate::tool_name::wire(None, name, capabilities.knobs().max_tool_name_length).into_owned()
+    }
+
+    fn continuation(&self, schema: &str) -> Option<Continuation> {
+        (schema == kept::RESPONSE_ID).then_some(Continuation {
+            presented_as: kept::PREVIOUS,
+            holds: Held::History(Inherited::NothingButOneText),
+        })
+    }
+
+    fn is_kept(&self, request: &UnifiedRequestV2, dialect: Option<&str>) -> bool {
+        // Nothing is kept for a client of another protocol that did not ask for it, and the service of one dialect keeps nothing.
+        let persist = request.state.as_ref().and_then(|state| state.persist.as_ref());
+        let is_own = request.source.profile.family == ProtocolFamily::OpenAiResponses;
+        dialect != Some("codex") && persist.map_or(is_own, |persist| persist.value)
     }
 
     fn wire_call_id<'a>(&self, call_id: &'a str) -> Cow<'a, str> {

@@ -112,7 +112,7 @@ impl<'a, 'c> Messages<'a, 'c> {
     /// The whole history.
     pub(super) fn history(&mut self) {
         let instructions = newest_instructions(self.items);
-        let covered = self.covered();
+        let covered = crate::compacted::covered(self.items);
         for index in instructions.clone() {
             self.plain(index);
         }
@@ -141,24 +141,6 @@ impl<'a, 'c> Messages<'a, 'c> {
                 self.assistant(&group);
             }
         }
-    }
-
-    /// Indexes that the newest summary stands for.
-    fn covered(&self) -> BTreeSet<usize> {
-        let summary = self.items.iter().enumerate().rev().find_map(|(at, item)| match &item.body {
-            UnifiedItemBody::CompactionSummary(summary) if summary.replaces => Some((at, summary)),
-            _ => None,
-        });
-        let Some((at, summary)) = summary else { return BTreeSet::new() };
-        let end = self
-            .items
-            .iter()
-            .position(|i| i.id == summary.covers.to_item_id)
-            .map_or(0, |to| to + 1)
-            .min(at);
-        (0..end)
-            .filter(|index| self.items.get(*index).is_some_and(|item| !item.is_instructions()))
-            .collect()
     }
 
     fn own_message(&self, index: usize) -> Option<(MessageForm, Option<Json>)> {

@@ -1,0 +1,330 @@
+//! Work that goes on at the provider: read again when a connection breaks, and after a restart.
+//!
+//! As soon as a stream tells of such work, what is needed to go on with it is sealed for its owner in the commit of the events
+//! that it came with. A connection that breaks is followed by another one after the last event; after a restart the stream is
+//! read from its begin, and what is committed of it is taken off (`catch_up`), so nothing is told twice.
+
+use crate::admission::Admission;
+use crate::catch_up::CatchUp;
+use crate::checkpoints::Handles;
+use crate::engine::Engine;
+use crate::live::{CancelRequest, Live, StopCause};
+use crate::ports::{ResumeCall, Router, Target, UpstreamReply};
+use crate::private::{self, ClientState};
+use crate::producer::{Asker, CloseOnDrop, Producer, Stop, cancelled};
+use crate::progress::Progress;
+use crate::scribe::Scribe;
+use crate::tool_names::ToolNames;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+use throughline_format::resource::{Issuer, ProviderDataScope, ResourceStatus, ResourceType, UnifiedProviderResourceRef};
+use throughline_format::{ErrorCategory, ProtocolFamily, Timestamp, UnifiedError, UnifiedId, UnifiedLease, UnifiedOperation};
+use throughline_protocols::{Capabilities, Codec, EncodeContext, Job, SideResource, StreamDecoder, codec_of, unified_native};
+use throughline_store::{WriteBatch, WriteOp};
+use tokio::sync::watch;
+
+/// Connections in a row that may bring nothing new.
+const MAX_FAILURES: u32 = 5;
+/// Wait before the second of them; it doubles.
+const FIRST_WAIT: Duration = Duration::from_millis(500);
+/// Schema of what is sealed for going on.
+const SCHEMA: &str = "throughline/job@1";
+/// How long a lease of work that was found at start lasts.
+const LEASE_MILLIS: i64 = 24 * 3_600_000;
+
+fn resource_id(operation_id: &UnifiedId) -> UnifiedId {
+    UnifiedId::parse(&format!("{operation_id}.job")).unwrap_or_else(|_| operation_id.resource(0))
+}
+
+impl Producer {
+    /// Adds to a batch what is needed to go on with the provider's work, once.
+    pub(crate) fn note_job(&mut self, batch: &mut WriteBatch, target: &Target, now: Timestamp) -> Result<(), UnifiedError> {
+        let Some(job) = self.job.as_ref().filter(|_| self.operation.provider_job.is_none()) else {
+            return Ok(());
+        };
+        let requested = self.projector.as_ref().map(|p| &p.prepared.decoded.unified.model.requested);
+        let record = json!({
+            "ids": job.ids,
+            "outlives": job.outlives_connection,
+            "model": target.model,
+            "requested": requested,
+            "client": self.asker.codec.profile().family.as_str(),
+            "requestId": self.asker.request_id.as_str(),
+            "runtime": self.asker.runtime,
+            "keeps": self.asker.keeps,
+            "receivedAt": self.asker.received_at.millis(),
+            "firstItem": self.scribe.seat.first_item,
+            "toolNames": self.tool_names.to_json(),
+        });
+        let kind = ResourceType::Other("job".into());
+        let side = SideResource {
+            resource_id: resource_id(&self.operation.operation_id),
+            profile: target.codec.profile(),
+            schema: SCHEMA.to_owned(),
+            scope: ProviderDataScope::OwnerPrivate,
+            issuer: Issuer::Provider,
+            resource_type: kind.clone(),
+            payload: record.to_string().into_bytes(),
+            wire_paths: Vec::new(),
+            subject: Some(self.operation.operation_id.clone()),
+        };
+        let sealed = private::seal(&self.engine.vault, &side, &self.operation.conversation_id, &target.owner, now)?;
+        self.operation.provider_job = Some(UnifiedProviderResourceRef {
+            resource_id: side.resource_id,
+            resource_type: kind,
+            owner_fingerprint: sealed.owner_fingerprint,
+            status: Some(ResourceStatus::Active),
+            expires_at: None,
+        });
+        self.operation.updated_at = now;
+        batch.push(WriteOp::PutResource(Box::new(sealed)));
+        batch.push(WriteOp::UpdateOperation(self.operation.clone()));
+        Ok(())
+    }
+
+    /// Whether a payload is stored already: only a stream that is read again brings one twice.
+    pub(crate) async fn is_stored(&self, id: &UnifiedId) -> Result<bool, UnifiedError> {
+        if self.catch_up.is_none() {
+            return Ok(false);
+        }
+        Ok(self.engine.store.resource(id).await.map_err(|e| e.to_unified())?.is_some())
+    }
+
+    /// Whether the provider goes on although this process stops: then the operation stays as it is, and the next start goes on
+    /// with it.
+    pub(crate) fn outlives(&self, stop: &Stop) -> bool {
+        let by_shutdown = matches!(stop, Stop::Cancelled(request) if request.cause == StopCause::Shutdown);
+        by_shutdown && self.operation.provider_job.is_some() && self.job.as_ref().is_some_and(|job| job.outlives_connection)
+    }
+
+    /// Another connection after one that broke, when there is work behind it that goes on by itself. The driver of work that
+    /// ends with its connection follows it by itself.
+    pub(crate) async fn reconnect(
+        &self,
+        target: &Target,
+        decoder: &mut dyn StreamDecoder,
+        failures: u32,
+        cancel: &mut watch::Receiver<Option<CancelRequest>>,
+    ) -> Result<Option<UpstreamReply>, Stop> {
+        let Some(job) = self.job.clone().filter(|job| job.outlives_connection) else {
+            return Ok(None);
+        };
+        for attempt in failures..=MAX_FAILURES {
+            // Without a place to go on after, the decoder could not tell new events from old ones.
+            let Some(after) = decoder.reconnect() else { return Ok(None) };
+            match self.ask_again(target, &job, Some(after), attempt, cancel).await? {
+                Ok(reply) => return Ok(Some(reply)),
+                Err(error) if is_passing(&error) => {}
+                Err(_) => return Ok(None),
+            }
+        }
+        Ok(None)
+    }
+
+    /// The stream of the work from its begin, after a restart.
+    pub(crate) async fn rejoin(
+        &mut self,
+        target: &Target,
+        cancel: &mut watch::Receiver<Option<CancelRequest>>,
+    ) -> Result<UpstreamReply, Stop> {
+        let lost = || {
+            let message = "the gateway was stopped while the answer was on its way, and the provider does not have it any more";
+            Stop::Failed(UnifiedError::new(ErrorCategory::Interrupted, "process-restart", message))
+        };
+        let job = self.job.clone().ok_or_else(lost)?;
+        let committed = CatchUp::load(&self.engine, &self.operation.operation_id).await;
+        self.catch_up = Some(committed.map_err(Stop::Failed)?);
+        for attempt in 1..=MAX_FAILURES {
+            match self.ask_again(target, &job, None, attempt, cancel).await? {
+                Ok(reply) => return Ok(reply),
+                Err(error) if is_passing(&error) => {}
+                Err(error) => {
+                    tracing::warn!(operation = %self.operation.operation_id, code = %error.code, "the provider's work cannot be gone on with");
+                    break;
+                }
+            }
+        }
+        Err(lost())
+    }
+
+    async fn ask_again(
+        &self,
+        target: &Target,
+        job: &Job,
+        after: Option<String>,
+        attempt: u32,
+        cancel: &mut watch::Receiver<Option<CancelRequest>>,
+    ) -> Result<Result<UpstreamReply, UnifiedError>, Stop> {
+        let wait = match attempt {
+            0 | 1 => Duration::ZERO,
+            more => FIRST_WAIT * 2_u32.saturating_pow(more - 2),
+        };
+        let call = ResumeCall {
+            conversation_id: self.operation.conversation_id.clone(),
+            operation_id: self.operation.operation_id.clone(),
+            request_id: self.asker.request_id.clone(),
+            job: job.clone(),
+            after,
+        };
+        let asked = async {
+            tokio::time::sleep(wait).await;
+            target.upstream.resume(call).await
+        };
+        tokio::select! {
+            biased;
+            request = cancelled(cancel) => Err(Stop::Cancelled(request)),
+            answer = asked => Ok(answer),
+        }
+    }
+}
+
+fn is_passing(error: &UnifiedError) -> bool {
+    error.retryable || matches!(error.category, ErrorCategory::Network | ErrorCategory::Timeout)
+}
+
+/// The codec of a client's protocol; the native one is of no family.
+fn client_codec(word: &str) -> Option<Arc<dyn Codec>> {
+    match word {
+        unified_native::WORD => Some(Arc::new(unified_native::UnifiedNative)),
+        word => codec_of(&ProtocolFamily::from_word(word)),
+    }
+}
+
+/// What was sealed for going on.
+struct Record(Value);
+
+impl Record {
+    fn text(&self, key: &str) -> Option<&str> {
+        self.0.get(key)?.as_str()
+    }
+
+    fn number(&self, key: &str) -> Option<i64> {
+        self.0.get(key)?.as_i64()
+    }
+
+    fn is(&self, key: &str) -> bool {
+        self.0.get(key).and_then(Value::as_bool) == Some(true)
+    }
+
+    fn job(&self) -> Option<Job> {
+        let ids = self.0.get("ids")?.as_array()?.iter().map(|id| id.as_str().map(str::to_owned));
+        Some(Job {
+            ids: ids.collect::<Option<_>>()?,
+            outlives_connection: self.is("outlives"),
+        })
+    }
+
+    fn asker(&self) -> Option<Asker> {
+        Some(Asker {
+            codec: client_codec(self.text("client")?)?,
+            request_id: UnifiedId::parse(self.text("requestId")?).ok()?,
+            runtime: self.text("runtime").map(str::to_owned),
+            keeps: self.is("keeps"),
+            received_at: Timestamp::from_millis(self.number("receivedAt")?),
+        })
+    }
+}
+
+impl Engine {
+    /// Goes on with work that a provider has of an operation; false when it cannot, and the operation is to be ended.
+    pub(crate) async fn resume_job(self: &Arc<Self>, operation: &UnifiedOperation, router: &dyn Router) -> Result<bool, UnifiedError> {
+        let Some((record, target)) = self.job_of(operation, router).await? else {
+            return Ok(false);
+        };
+        let (Some(job), Some(asker)) = (record.job(), record.asker()) else {
+            return Ok(false);
+        };
+        let Some(first_item) = record.number("firstItem").and_then(|n| u64::try_from(n).ok()) else {
+            return Ok(false);
+        };
+        let Some(link) = self.link_before(operation).await? else {
+            return Ok(false);
+        };
+        let Ok(admission) = Admission::ask(self, false) else {
+            return Ok(false);
+        };
+        let scribe = Scribe::resume(self, operation, first_item).await?;
+        let journal = Progress::find(self, scribe.fold.items()).await?;
+        self.renew_lease(operation).await?;
+        let live = Arc::new(Live::new(
+            scribe.fold.last_sequence(),
+            self.limits.ring_events,
+            self.limits.ring_bytes,
+        ));
+        let closing = CloseOnDrop::open(self, &live, &operation.operation_id);
+        let encode = EncodeContext {
+            private: Arc::new(ClientState(Arc::clone(&live))),
+            synthetic: self.synthetic.clone(),
+            created_at: asker.received_at,
+            ..EncodeContext::plain(Capabilities::of(asker.codec.capabilities()))
+        };
+        let producer = Producer {
+            engine: Arc::clone(self),
+            operation: operation.clone(),
+            live,
+            scribe,
+            projector: None,
+            targets: Vec::new(),
+            resumes: Some(target),
+            asker,
+            job: Some(job),
+            catch_up: None,
+            first: None,
+            encode,
+            link,
+            issued_states: Vec::new(),
+            tool_names: record.0.get("toolNames").map(ToolNames::from_json).unwrap_or_default(),
+            handles: Handles::default(),
+            refused: Vec::new(),
+            answerer: None,
+            switch: None,
+            journal,
+            rounds: 0,
+            usage: None,
+        };
+        tokio::spawn(producer.run(closing, admission));
+        Ok(true)
+    }
+
+    /// The record of the work and the target that has it: the very owner, reached by the route that was taken.
+    async fn job_of(&self, operation: &UnifiedOperation, router: &dyn Router) -> Result<Option<(Record, Target)>, UnifiedError> {
+        let (Some(job), Some(owner)) = (&operation.provider_job, &operation.owner) else {
+            return Ok(None);
+        };
+        let stored = self.store.resource(&job.resource_id).await.map_err(|e| e.to_unified())?;
+        let Some(stored) = stored.filter(|r| r.status == ResourceStatus::Active && r.schema == SCHEMA) else {
+            return Ok(None);
+        };
+        let plain = self
+            .vault
+            .open(&stored.seal_context(), &stored.sealed)
+            .map_err(|e| e.to_unified())?;
+        let Ok(record) = serde_json::from_slice(&plain).map(Record) else {
+            return Ok(None);
+        };
+        let (Some(client), Some(model)) = (record.text("client"), record.text("model")) else {
+            return Ok(None);
+        };
+        let requested = record.text("requested").unwrap_or(model);
+        let routed = router.route(&ProtocolFamily::from_word(client), requested).unwrap_or_default();
+        let target = routed
+            .into_iter()
+            .find(|target| target.model == model && stored.owner == target.owner && *owner == target.owner);
+        Ok(target.map(|target| (record, target)))
+    }
+
+    async fn renew_lease(&self, operation: &UnifiedOperation) -> Result<(), UnifiedError> {
+        let Some(lease) = &operation.cleanup_lease else { return Ok(()) };
+        let now = self.clock.now();
+        let renewed = WriteOp::AcquireLease(UnifiedLease {
+            lease_id: lease.lease_id.clone(),
+            holder: operation.operation_id.to_string(),
+            purpose: throughline_format::conversation::LeasePurpose::Operation,
+            conversation_id: operation.conversation_id.clone(),
+            expires_at: now.plus_millis(LEASE_MILLIS),
+        });
+        let batch = WriteBatch::new(now, operation.conversation_id.clone()).with(renewed);
+        self.commit(batch).await.map(|_| ()).map_err(|e| e.to_unified())
+    }
+}
