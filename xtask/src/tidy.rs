@@ -37,7 +37,16 @@ const WALLS: &[(&str, &[&str])] = &[
     // No `serde` in what runs a turn: nothing of the execution context can become a record.
     (
         "serde",
-        &["format", "protocols", "store", "store-sqlite", "gateway", "cli", "conformance"],
+        &[
+            "format",
+            "protocols",
+            "agents",
+            "store",
+            "store-sqlite",
+            "gateway",
+            "cli",
+            "conformance",
+        ],
     ),
     ("getrandom", &["store", "engine", "gateway", "cli"]),
 ];
@@ -45,15 +54,25 @@ const WALLS: &[(&str, &[&str])] = &[
 const LAYERS: &[(&str, &[&str])] = &[
     ("format", &[]),
     ("protocols", &["format"]),
+    ("agents", &["format", "protocols"]),
     ("store", &["format"]),
     ("store-sqlite", &["format", "store"]),
     ("engine", &["format", "protocols", "store"]),
     ("providers", &["format", "protocols", "store", "engine"]),
     ("gateway", &["format", "protocols", "store", "store-sqlite", "engine", "providers"]),
-    ("conformance", &["format", "protocols", "store", "store-sqlite", "engine"]),
+    ("conformance", &["format", "protocols", "agents", "store", "store-sqlite", "engine"]),
     (
         "cli",
-        &["format", "protocols", "store", "store-sqlite", "engine", "providers", "gateway"],
+        &[
+            "format",
+            "protocols",
+            "agents",
+            "store",
+            "store-sqlite",
+            "engine",
+            "providers",
+            "gateway",
+        ],
     ),
 ];
 

@@ -36,6 +36,7 @@ pub mod feature;
 pub mod gemini_generate_content;
 pub mod gemini_interactions;
 pub mod google;
+pub mod history;
 mod item_writer;
 pub mod keeper;
 mod media;
@@ -66,6 +67,7 @@ pub use codec::{Codec, Decoded, DecodedRequest, Encoded, StreamDecoder, StreamEn
 pub use context::{DecodeContext, EncodeContext, NoPrivateState, PrivateState};
 pub use continuation::{Continuation, Held, Inherited, Job};
 pub use feature::Feature;
+pub use history::{HistoryPiece, WireHistory};
 pub use registry::{codec_of, families};
 pub use side::SideResource;
 pub use synthetic::SyntheticSealer;

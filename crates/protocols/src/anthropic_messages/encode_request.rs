@@ -9,6 +9,7 @@ use super::{AnthropicMessages, encode_tools};
 use crate::codec::{Codec as _, Encoded};
 use crate::context::EncodeContext;
 use crate::feature::Feature;
+use crate::history::WireHistory;
 use crate::raw::{self};
 use crate::raw::{json, object};
 use crate::side;
@@ -134,6 +135,18 @@ pub(super) fn encode(request: &UnifiedRequestV2, context: &EncodeContext) -> Enc
     let body = with_root(object(body), &root);
     Encoded {
         body: body.as_str().to_owned(),
+        loss: encoder.loss.finish(),
+    }
+}
+
+/// The messages of the history as blocks, without cache marks.
+pub(super) fn history(request: &UnifiedRequestV2, context: &EncodeContext) -> WireHistory {
+    let mut encoder = BlockEncoder::new(context, AnthropicMessages.profile());
+    let atoms = encode_history::atoms(&mut encoder, &request.conversation.items, &Marks::of(None));
+    let mut turns = encode_turns::turns(&mut encoder, atoms);
+    encode_turns::agree_on_citations(&mut encoder, &mut turns, false);
+    WireHistory {
+        pieces: encode_turns::pieces(turns),
         loss: encoder.loss.finish(),
     }
 }

@@ -5,6 +5,7 @@ use super::encode_history::{Atom, Kind, Mark, Side, free_id};
 use super::encode_hosted;
 use crate::call_arguments::NO_RESULT;
 use crate::feature::Feature;
+use crate::history::HistoryPiece;
 use crate::raw::{self};
 use crate::raw::{json, object};
 use std::collections::BTreeSet;
@@ -554,16 +555,35 @@ pub(super) fn control(ttl: Option<CacheTtl>) -> Json {
     typed("ephemeral", [("ttl", word.map(json))])
 }
 
+/// The wire's word for a side.
+const fn role(side: Side) -> &'static str {
+    match side {
+        Side::User => "user",
+        Side::Assistant => "assistant",
+        Side::System => "system",
+    }
+}
+
+/// Blocks one by one, each with its message and its item.
+pub(super) fn pieces(turns: Vec<Turn>) -> Vec<HistoryPiece> {
+    let turns = turns.into_iter().enumerate();
+    let pieces = turns.flat_map(|(message, turn)| {
+        turn.atoms.into_iter().map(move |atom| HistoryPiece {
+            message,
+            role: Some(role(turn.side)),
+            item: atom.item,
+            body: atom.json,
+        })
+    });
+    pieces.collect()
+}
+
 /// Messages as JSON.
 pub(super) fn to_json(turns: Vec<Turn>) -> Json {
     let messages: Vec<Json> = turns
         .into_iter()
         .map(|turn| {
-            let role = match turn.side {
-                Side::User => "user",
-                Side::Assistant => "assistant",
-                Side::System => "system",
-            };
+            let role = role(turn.side);
             let fields = turn
                 .atoms
                 .first()

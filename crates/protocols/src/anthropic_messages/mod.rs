@@ -53,8 +53,11 @@ use crate::capability::{Capabilities, CapabilityTable};
 use crate::codec::{Codec, Decoded, DecodedRequest, Encoded, ErrorHeaders, StreamDecoder, StreamEncoder, WireError};
 use crate::context::{DecodeContext, EncodeContext};
 use crate::continuation::{Continuation, Held};
+use crate::history::WireHistory;
 use std::borrow::Cow;
-use throughline_format::{ProtocolFamily, UnifiedError, UnifiedProtocolProfile, UnifiedRequestV2, UnifiedResultV2, UnifiedToolDefinition};
+use throughline_format::{
+    Json, ProtocolFamily, UnifiedError, UnifiedProtocolProfile, UnifiedRequestV2, UnifiedResultV2, UnifiedToolDefinition, UnifiedUsage,
+};
 
 /// Begin of the schema name of a JSON part that is a block of this wire.
 const JSON_PREFIX: &str = "anthropic-messages/";
@@ -85,6 +88,16 @@ fn profile() -> UnifiedProtocolProfile {
 /// The codec.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AnthropicMessages;
+
+/// The messages of a request's history as blocks, paired and repaired as in a body of it; the instructions are left out.
+pub fn history(request: &UnifiedRequestV2, context: &EncodeContext) -> WireHistory {
+    encode_request::history(request, context)
+}
+
+/// The counters of a finished answer's `usage` object; what is no such object gives none.
+pub fn usage_of(raw: &Json) -> UnifiedUsage {
+    usage::decode(raw, true)
+}
 
 impl Codec for AnthropicMessages {
     fn profile(&self) -> UnifiedProtocolProfile {

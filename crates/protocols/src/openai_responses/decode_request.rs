@@ -8,11 +8,13 @@ use super::{decode_hosted, decode_item, decode_settings};
 use crate::codec::DecodedRequest;
 use crate::context::DecodeContext;
 use crate::keeper::Keep;
+use crate::side::SideResource;
 use throughline_format::item::{MessageItem, Placement, Role};
 use throughline_format::provenance::ItemOrigin;
 use throughline_format::resource::{Issuer, ResourceType};
 use throughline_format::{
-    ErrorCategory, UnifiedContentPart, UnifiedError, UnifiedItem, UnifiedItemBody, UnifiedToolType, conversation::UnifiedConversationInput,
+    ErrorCategory, Json, UnifiedContentPart, UnifiedError, UnifiedItem, UnifiedItemBody, UnifiedLossReport, UnifiedToolType,
+    conversation::UnifiedConversationInput,
 };
 
 /// Reads a request body.
@@ -28,13 +30,7 @@ pub(super) fn decode(body: &[u8], context: &DecodeContext) -> Result<DecodedRequ
     let has_state = ["previous_response_id", "conversation", "prompt"]
         .iter()
         .any(|key| root.get(key).is_some());
-    let mut decoder = RequestDecoder {
-        keeper: Keeper::new(context, super::profile(), Issuer::ClientAsserted),
-        items: Vec::new(),
-        calls: Calls::new(),
-        leading: true,
-        search: None,
-    };
+    let mut decoder = RequestDecoder::new(context);
     decoder.instructions(root.get("instructions"))?;
     let is_text = match root.get("input") {
         None if has_state => false,
@@ -52,6 +48,33 @@ pub(super) fn decode(body: &[u8], context: &DecodeContext) -> Result<DecodedRequ
     })
 }
 
+/// Reads input items one after the other, for files that hold them one by one.
+///
+/// Calls are remembered, so that a result is read as what its call was. An item that cannot be read leaves no trace.
+pub struct InputReader(RequestDecoder);
+
+impl InputReader {
+    /// A reader whose items get their IDs from this context, in order.
+    pub fn new(context: &DecodeContext) -> Self {
+        Self(RequestDecoder::new(context))
+    }
+
+    /// Reads one item; `path` is its place for losses. Gives the records that it became.
+    ///
+    /// # Errors
+    /// `invalid-request.*` for what is no input item.
+    pub fn push(&mut self, item: &Json, path: &str) -> Result<Vec<UnifiedItem>, UnifiedError> {
+        let first = self.0.items.len();
+        self.0.item(&Node::open(item), path.to_owned())?;
+        Ok(self.0.items.get(first..).unwrap_or_default().to_vec())
+    }
+
+    /// The payloads that the records refer to, and what was lost.
+    pub fn finish(self) -> (Vec<SideResource>, UnifiedLossReport) {
+        (self.0.keeper.resources, self.0.keeper.loss.finish())
+    }
+}
+
 pub(super) fn wrong(code: &str, message: &str, pointer: &str) -> UnifiedError {
     UnifiedError::new(ErrorCategory::InvalidRequest, code, message).at(pointer)
 }
@@ -67,6 +90,16 @@ struct RequestDecoder {
 }
 
 impl RequestDecoder {
+    fn new(context: &DecodeContext) -> Self {
+        Self {
+            keeper: Keeper::new(context, super::profile(), Issuer::ClientAsserted),
+            items: Vec::new(),
+            calls: Calls::new(),
+            leading: true,
+            search: None,
+        }
+    }
+
     fn instructions(&mut self, instructions: Option<&Node>) -> Result<(), UnifiedError> {
         let Some(instructions) = instructions else { return Ok(()) };
         let Some(text) = instructions.as_text() else {

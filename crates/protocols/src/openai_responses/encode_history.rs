@@ -88,6 +88,12 @@ impl<'a> HistoryEncoder<'a> {
 
     /// The instructions, when they are one text, and the input.
     pub(super) fn history(&mut self) -> (Option<String>, Vec<Node>) {
+        let (instructions, entries) = self.entries();
+        (instructions, entries.into_iter().map(|entry| entry.node).collect())
+    }
+
+    /// The same, with the record of each input item.
+    pub(super) fn entries(&mut self) -> (Option<String>, Vec<Entry>) {
         let newest = newest_instructions(self.items);
         let covered = crate::compacted::covered(self.items);
         self.plan();
@@ -113,8 +119,7 @@ impl<'a> HistoryEncoder<'a> {
             let members = [("role", Some(Node::text("user"))), ("content", Some(Node::text("")))];
             self.push(Node::typed("message", members), 0);
         }
-        let input = std::mem::take(&mut self.entries).into_iter().map(|entry| entry.node).collect();
-        (instructions, input)
+        (instructions, std::mem::take(&mut self.entries))
     }
 
     /// Instructions that the wire has a member for: those that came from it, or one plain text of another protocol.

@@ -12,6 +12,7 @@ use crate::capability::{Capabilities, Support};
 use crate::codec::Encoded;
 use crate::context::EncodeContext;
 use crate::feature::Feature;
+use crate::history::{HistoryPiece, WireHistory};
 use crate::projection::LossCollector;
 use std::collections::BTreeSet;
 use throughline_format::intent::OutputFormat;
@@ -102,6 +103,27 @@ pub(super) fn encode(request: &UnifiedRequestV2, context: &EncodeContext) -> Enc
     Encoded {
         body: body.to_text(),
         loss: loss.finish(),
+    }
+}
+
+/// The history as input items, without IDs of the provider.
+pub(super) fn history(request: &UnifiedRequestV2, context: &EncodeContext) -> WireHistory {
+    let mut encoder = HistoryEncoder::new(request, context, LossCollector::new(), false);
+    // A history of nothing stays one: only a request must say something.
+    encoder.continues = request.conversation.items.is_empty();
+    let (_, entries) = encoder.entries();
+    let items = &request.conversation.items;
+    let pieces = entries.into_iter().enumerate().filter_map(|(message, entry)| {
+        Some(HistoryPiece {
+            message,
+            role: None,
+            item: items.get(entry.index)?.id.clone(),
+            body: entry.node.to_json(),
+        })
+    });
+    WireHistory {
+        pieces: pieces.collect(),
+        loss: encoder.loss.finish(),
     }
 }
 

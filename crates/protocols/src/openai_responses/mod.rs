@@ -44,6 +44,7 @@ use crate::capability::{Capabilities, CapabilityTable};
 use crate::codec::{Codec, Decoded, DecodedRequest, Encoded, ErrorHeaders, StreamDecoder, StreamEncoder, WireError};
 use crate::context::{DecodeContext, EncodeContext};
 use crate::continuation::{Continuation, Held, Inherited};
+use crate::history::WireHistory;
 use crate::openai::errors;
 use std::borrow::Cow;
 use throughline_format::{ProtocolFamily, UnifiedError, UnifiedProtocolProfile, UnifiedRequestV2, UnifiedResultV2, UnifiedToolDefinition};
@@ -54,6 +55,13 @@ pub const CALL_ID_LENGTH: usize = 64;
 /// The codec.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OpenAiResponses;
+
+pub use decode_request::InputReader;
+
+/// The history of a request as input items, paired and repaired as in a body of it; the instructions are left out.
+pub fn history(request: &UnifiedRequestV2, context: &EncodeContext) -> WireHistory {
+    encode_request::history(request, context)
+}
 
 /// Profile of everything here: the family has no versions.
 fn profile() -> UnifiedProtocolProfile {

@@ -1,0 +1,308 @@
+//! [`Builder`]: puts a transcript together while a file is read.
+
+use crate::ids;
+use crate::lines::Line;
+use crate::losses;
+use crate::native;
+use crate::transcript::{NativeRecord, ResponseUsage, SessionFacts, Transcript, Warning};
+use std::collections::{HashMap, HashSet};
+use throughline_format::item::{
+    CompactionSummaryItem, CoveredRange, ItemStatus, MessageItem, Role, SummaryAuthor, UnifiedItemBase, Visibility,
+};
+use throughline_format::provenance::ItemOrigin;
+use throughline_format::{
+    Count, LossSeverity, ProtocolFamily, Sha256, Timestamp, UnifiedAttribution, UnifiedContentPart, UnifiedId, UnifiedItem,
+    UnifiedItemBody, UnifiedItemProvenance, UnifiedProtocolProfile, UnifiedUsage, compaction,
+};
+use throughline_protocols::{DecodeContext, Feature, SideResource};
+
+/// Most warnings of one transcript that are told one by one.
+const MAX_WARNINGS: usize = 64;
+
+/// What a record says about the items that it becomes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stamp {
+    /// When; absent = when the item before was.
+    pub(crate) at: Option<Timestamp>,
+    /// Vendor of the model.
+    pub(crate) vendor: Option<String>,
+    /// The model.
+    pub(crate) model: Option<String>,
+    /// Whether the runtime put it in, and the user did not say it.
+    pub(crate) injected: bool,
+}
+
+/// A transcript in the making.
+pub(crate) struct Builder {
+    pub(crate) transcript: Transcript,
+    /// Position of each item by its ID.
+    places: HashMap<UnifiedId, usize>,
+    /// Number of covered items by the position of the summary.
+    summaries: Vec<(usize, usize)>,
+    last_time: Timestamp,
+    /// Warnings beyond the bound.
+    more_warnings: usize,
+}
+
+impl Builder {
+    pub(crate) fn new(runtime: &str, session: SessionFacts) -> Self {
+        Self {
+            transcript: Transcript::of_items(runtime, session, Vec::new()),
+            places: HashMap::new(),
+            summaries: Vec::new(),
+            last_time: Timestamp::EPOCH,
+            more_warnings: 0,
+        }
+    }
+
+    /// The ID that items of a record are numbered under.
+    pub(crate) fn operation(&self, key: &str) -> UnifiedId {
+        ids::of_record(&self.transcript.runtime, &self.transcript.session.id, key)
+    }
+
+    /// The context for a codec that reads a record.
+    pub(crate) fn context(&self, key: &str) -> DecodeContext {
+        let operation = self.operation(key);
+        DecodeContext {
+            request_id: operation.clone(),
+            operation_id: operation,
+            ..DecodeContext::offline()
+        }
+    }
+
+    /// Keeps a record as it was written; gives its number.
+    pub(crate) fn record(&mut self, kind: &str, text: impl Into<String>) -> usize {
+        self.transcript.records.push(NativeRecord {
+            kind: kind.to_owned(),
+            text: text.into(),
+            items: Vec::new(),
+            digest: None,
+        });
+        self.transcript.records.len() - 1
+    }
+
+    /// Appends items that a record became.
+    pub(crate) fn items(&mut self, record: Option<usize>, items: Vec<UnifiedItem>, stamp: &Stamp) {
+        for item in items {
+            self.item(record, item, stamp);
+        }
+    }
+
+    /// Appends one item.
+    pub(crate) fn item(&mut self, record: Option<usize>, mut item: UnifiedItem, stamp: &Stamp) {
+        // The same record read twice stands once.
+        if self.places.contains_key(&item.id) {
+            return;
+        }
+        self.last_time = stamp.at.unwrap_or(self.last_time);
+        let base = &mut item.base;
+        base.created_at = self.last_time;
+        if base.status == ItemStatus::InProgress {
+            base.status = ItemStatus::Completed;
+        }
+        if stamp.injected {
+            base.visibility = Visibility::Internal;
+        }
+        base.provenance.origin = ItemOrigin::Import;
+        base.provenance.operation_id = None;
+        base.provenance.request_id = None;
+        base.provenance.attribution = UnifiedAttribution {
+            provider: Some(self.transcript.runtime.clone()),
+            model_provider: stamp.vendor.clone(),
+            model: stamp.model.clone(),
+        };
+        let record = record.and_then(|record| self.transcript.records.get_mut(record));
+        record.into_iter().for_each(|record| record.items.push(item.id.clone()));
+        self.places.insert(item.id.clone(), self.transcript.items.len());
+        self.transcript.items.push(item);
+    }
+
+    /// An item that no codec makes.
+    pub(crate) fn plain(&self, id: UnifiedId, role: Option<Role>, body: UnifiedItemBody) -> UnifiedItem {
+        UnifiedItem {
+            base: UnifiedItemBase {
+                id,
+                conversation_id: UnifiedId::pending(),
+                branch_id: UnifiedId::pending(),
+                sequence: 1,
+                parent_id: None,
+                created_at: self.last_time,
+                role,
+                visibility: Visibility::Model,
+                status: ItemStatus::Completed,
+                provenance: UnifiedItemProvenance {
+                    profile: Some(profile(&self.transcript.runtime)),
+                    ..UnifiedItemProvenance::of(ItemOrigin::Import)
+                },
+                cache: None,
+                provider_data: None,
+            },
+            body,
+        }
+    }
+
+    /// A message of one text.
+    pub(crate) fn message(&self, id: UnifiedId, role: Role, text: impl Into<String>) -> UnifiedItem {
+        let parts = vec![UnifiedContentPart::text(id.part(0), text)];
+        self.plain(id, Some(role), UnifiedItemBody::Message(MessageItem { parts, placement: None }))
+    }
+
+    /// Appends a summary that stands for the first `covered` items. With nothing to cover it is a message of the user.
+    pub(crate) fn summary(&mut self, record: Option<usize>, id: UnifiedId, parts: Vec<UnifiedContentPart>, covered: usize, stamp: &Stamp) {
+        let covered = covered.min(self.transcript.items.len());
+        let range = self
+            .transcript
+            .items
+            .first()
+            .zip(covered.checked_sub(1).and_then(|last| self.transcript.items.get(last)));
+        let body = match range {
+            None => UnifiedItemBody::Message(MessageItem { parts, placement: None }),
+            Some((first, last)) => {
+                self.summaries.push((self.transcript.items.len(), covered));
+                UnifiedItemBody::CompactionSummary(CompactionSummaryItem {
+                    parts,
+                    covers: CoveredRange {
+                        from_item_id: first.id.clone(),
+                        to_item_id: last.id.clone(),
+                        count: covered as Count,
+                    },
+                    audit_hash: Sha256::of(b""),
+                    replaces: true,
+                    author: SummaryAuthor::Client,
+                })
+            }
+        };
+        let item = self.plain(id, Some(Role::User), body);
+        self.item(record, item, stamp);
+    }
+
+    /// Position of an item.
+    pub(crate) fn place_of(&self, id: &UnifiedId) -> Option<usize> {
+        self.places.get(id).copied()
+    }
+
+    /// Takes the last items from `first` on away again; their records stay without items.
+    pub(crate) fn take_back(&mut self, first: usize, reason: &str) {
+        let gone: Vec<UnifiedItem> = self.transcript.items.drain(first.min(self.transcript.items.len())..).collect();
+        let ids: HashSet<&UnifiedId> = gone.iter().map(|item| &item.id).collect();
+        for record in &mut self.transcript.records {
+            record.items.retain(|id| !ids.contains(id));
+        }
+        self.summaries.retain(|(at, _)| *at < first);
+        self.transcript.usage.retain(|usage| !ids.contains(&usage.item_id));
+        for item in &gone {
+            self.places.remove(&item.id);
+            let entry = losses::entry(LossSeverity::Info, Feature::ConversationItem, "", reason, Some(&item.id));
+            self.transcript.loss.push(entry);
+        }
+    }
+
+    /// Says what the last item's answer used.
+    pub(crate) fn usage(&mut self, usage: UnifiedUsage) {
+        if let Some(last) = self.transcript.items.last() {
+            let item_id = last.id.clone();
+            self.transcript.usage.push(ResponseUsage { item_id, usage });
+        }
+    }
+
+    /// Keeps payloads that items refer to.
+    pub(crate) fn resources(&mut self, resources: Vec<SideResource>) {
+        self.transcript.resources.extend(resources);
+    }
+
+    /// Tells of damage; beyond a bound it is only counted.
+    pub(crate) fn warn(&mut self, code: &'static str, message: impl Into<String>, place: impl Into<String>) {
+        if self.transcript.warnings.len() >= MAX_WARNINGS {
+            self.more_warnings += 1;
+            return;
+        }
+        self.transcript.warnings.push(Warning {
+            code,
+            message: message.into(),
+            place: place.into(),
+        });
+    }
+
+    /// Tells of a line that is no JSON object.
+    pub(crate) fn damaged(&mut self, line: &Line<'_>, file: &str) {
+        let place = format!("{file}:{}", line.number);
+        if line.open {
+            self.warn("transcript.torn-line", "the last line is cut; it is left out", place);
+        } else {
+            self.warn("transcript.damaged-line", "the line is no JSON object; it is left out", place);
+        }
+    }
+
+    /// Tells what the items do not say.
+    pub(crate) fn lose(&mut self, severity: LossSeverity, feature: Feature, path: impl Into<String>, reason: &str) {
+        self.transcript.loss.push(losses::entry(severity, feature, path, reason, None));
+    }
+
+    /// The transcript, with every item at its place.
+    pub(crate) fn finish(mut self) -> Transcript {
+        if self.more_warnings > 0 {
+            self.transcript.warnings.push(Warning {
+                code: "transcript.more-warnings",
+                message: format!("{} more warnings are not shown", self.more_warnings),
+                place: String::new(),
+            });
+        }
+        let pending = UnifiedId::pending();
+        place(&mut self.transcript.items, &pending, &pending);
+        name_results(&mut self.transcript.items);
+        let items = &self.transcript.items;
+        for record in self.transcript.records.iter_mut().filter(|record| !record.items.is_empty()) {
+            let own = record
+                .items
+                .iter()
+                .filter_map(|id| self.places.get(id))
+                .filter_map(|place| items.get(*place));
+            record.digest = Some(native::digest(own));
+        }
+        self.transcript
+    }
+}
+
+/// The profile of what a runtime says in its own way.
+pub(crate) fn profile(runtime: &str) -> UnifiedProtocolProfile {
+    UnifiedProtocolProfile::of(ProtocolFamily::from_word(runtime))
+}
+
+/// Gives items their place on one path of a branch, in order. What a summary covers is hashed anew, since the place is part of it.
+pub(crate) fn place(items: &mut [UnifiedItem], conversation: &UnifiedId, branch: &UnifiedId) {
+    let mut parent: Option<UnifiedId> = None;
+    for (item, sequence) in items.iter_mut().zip(1..) {
+        item.base.conversation_id = conversation.clone();
+        item.base.branch_id = branch.clone();
+        item.base.sequence = sequence;
+        item.base.parent_id = parent.replace(item.base.id.clone());
+    }
+    // In order, so that a summary within the range of a later one is final when that one is hashed.
+    for at in 0..items.len() {
+        let (before, rest) = items.split_at_mut(at);
+        let Some(UnifiedItemBody::CompactionSummary(summary)) = rest.first_mut().map(|item| &mut item.body) else {
+            continue;
+        };
+        let count = usize::try_from(summary.covers.count).unwrap_or(usize::MAX);
+        let covered = before.get(..count).unwrap_or_default();
+        if let Ok(hash) = compaction::audit_hash(covered) {
+            summary.audit_hash = hash;
+        }
+    }
+}
+
+/// Results that do not tell their tool get the name from their call.
+fn name_results(items: &mut [UnifiedItem]) {
+    let mut names: HashMap<String, String> = HashMap::new();
+    for item in items {
+        match &mut item.body {
+            UnifiedItemBody::ToolCall(call) => {
+                names.insert(call.call_id.clone(), call.name.clone());
+            }
+            UnifiedItemBody::ToolResult(result) if result.name.is_none() => {
+                result.name = names.get(&result.call_id).cloned();
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! A transcript to a chat that the runtime goes on with.
+
+use super::{NAME, log, project};
+use crate::fields::Fields;
+use crate::ids;
+use crate::losses;
+use crate::native::{self, Speakers, Step};
+use crate::project::{self as projection, Told};
+use crate::runtime::{WriteOptions, Written, WrittenFile};
+use crate::transcript::Transcript;
+use crate::wire_blocks::{self, Block, Medium};
+use serde_json::{Value, json};
+use throughline_format::{Json, LossSeverity, Timestamp, UnifiedLossReport};
+use throughline_protocols::{Feature, HistoryPiece, anthropic_messages, raw};
+
+pub(super) fn write(transcript: &Transcript, options: &WriteOptions, document: bool) -> Written {
+    let is_own = transcript.runtime == NAME;
+    let session = &transcript.session;
+    let session_id = options.session_id.clone().unwrap_or_else(|| {
+        if is_own {
+            session.id.clone()
+        } else {
+            ids::uuid(&[NAME, &transcript.runtime, &session.id])
+        }
+    });
+    let mut writer = Writer {
+        options,
+        session_id: &session_id,
+        head: None,
+        messages: Vec::new(),
+        open: None,
+        at: Timestamp::EPOCH,
+        loss: UnifiedLossReport::default(),
+    };
+    let speakers = is_own.then(|| Speakers::of(transcript));
+    match &speakers {
+        Some(speakers) if speakers.is_whole() => {
+            let own = transcript.records.iter().enumerate().filter(|(n, _)| speakers.may(*n));
+            own.for_each(|(_, record)| writer.record(&record.kind, &record.text));
+        }
+        speakers => {
+            let told = projection::tell(transcript, NAME, wire_blocks::capabilities(), anthropic_messages::history);
+            let steps = match speakers {
+                Some(speakers) => native::merge(transcript, speakers, &told.pieces),
+                None => told.pieces.iter().map(Step::Piece).collect(),
+            };
+            for step in steps {
+                match step {
+                    Step::Record(record) => {
+                        writer.close();
+                        writer.record(&record.kind, &record.text);
+                    }
+                    Step::Piece(piece) => writer.piece(piece, &told),
+                }
+            }
+            writer.close();
+            writer.loss.extend(told.loss);
+        }
+    }
+    let began = session
+        .created_at
+        .or_else(|| transcript.items.first().map(|item| item.created_at))
+        .unwrap_or(Timestamp::EPOCH);
+    let last = session.updated_at.unwrap_or(writer.at).max(writer.at);
+    let cwd = options.cwd.as_deref().or(session.cwd.as_deref()).unwrap_or("/");
+    let made = || log::head(&session_id, &project(cwd), &began.to_string(), &last.to_string());
+    let head = match writer.head.take() {
+        Some(head) => raw::put(&head, "/sessionId", &raw::json(&session_id)),
+        None => made(),
+    };
+    let time = began.to_string().get(..16).unwrap_or_default().replace(':', "-");
+    let short: String = ids::file_name(&session_id).chars().take(8).collect();
+    let (path, content) = if document {
+        let whole = raw::put(&head, "/messages", &raw::json(&writer.messages));
+        (format!("session-{time}-{short}.json"), format!("{}\n", whole.as_str()))
+    } else {
+        let lines = std::iter::once(&head).chain(&writer.messages);
+        let content = lines.fold(String::new(), |all, line| all + line.as_str() + "\n");
+        (format!("session-{time}-{short}.jsonl"), content)
+    };
+    let loss = writer.loss;
+    Written {
+        files: vec![WrittenFile { path, content }],
+        session_id,
+        loss,
+    }
+}
+
+/// A record in the making.
+struct Open {
+    message: usize,
+    is_user: bool,
+    id: String,
+    at: Timestamp,
+    model: Option<String>,
+    text: Vec<String>,
+    parts: Vec<Value>,
+    calls: Vec<Value>,
+}
+
+struct Writer<'a> {
+    options: &'a WriteOptions,
+    session_id: &'a str,
+    head: Option<Json>,
+    messages: Vec<Json>,
+    open: Option<Open>,
+    at: Timestamp,
+    loss: UnifiedLossReport,
+}
+
+impl Writer<'_> {
+    fn record(&mut self, kind: &str, text: &str) {
+        let Ok(json) = Json::from_text(text.to_owned()) else { return };
+        if kind == "head" {
+            self.head = Some(json);
+            return;
+        }
+        let at = Fields::parse(text).and_then(|fields| fields.time("timestamp"));
+        self.at = at.unwrap_or(self.at).max(self.at);
+        self.messages.push(json);
+    }
+
+    fn close(&mut self) {
+        let Some(open) = self.open.take() else { return };
+        let record = if open.is_user {
+            json!({"id": open.id, "timestamp": open.at, "type": "user", "content": open.parts})
+        } else {
+            let mut record =
+                json!({"id": open.id, "timestamp": open.at, "type": "gemini", "content": open.text.join("\n"), "thoughts": []});
+            if let Some(members) = record.as_object_mut() {
+                members.extend(open.model.map(|model| ("model".to_owned(), json!(model))));
+                if !open.calls.is_empty() {
+                    members.insert("toolCalls".to_owned(), open.calls.into());
+                }
+            }
+            record
+        };
+        self.messages.push(raw::json(&record));
+    }
+
+    fn piece(&mut self, piece: &HistoryPiece, told: &Told) {
+        let item = told.item(piece);
+        self.at = item.map_or(self.at, |item| item.created_at).max(self.at);
+        let block = wire_blocks::open(piece);
+        if let Block::Result {
+            call_id,
+            text,
+            media,
+            is_error,
+        } = block
+        {
+            self.result(&call_id, &text, &media, is_error);
+            return;
+        }
+        let is_user = piece.role != Some("assistant");
+        let is_text = matches!(block, Block::Text(_) | Block::Other(_) | Block::Medium(_));
+        // The text of an answer stands before its calls, so text behind them begins a record.
+        let fits = |open: &Open| open.is_user == is_user && open.message == piece.message && !(is_text && !open.calls.is_empty());
+        if !self.open.as_ref().is_some_and(fits) {
+            self.close();
+            let attribution = item.map(|item| &item.provenance.attribution);
+            let model = attribution.and_then(|a| a.model.clone()).or_else(|| self.options.model.clone());
+            let id = ids::uuid(&[NAME, self.session_id, piece.item.as_str(), &self.messages.len().to_string()]);
+            self.open = Some(Open {
+                message: piece.message,
+                is_user,
+                id,
+                at: self.at,
+                model,
+                text: Vec::new(),
+                parts: Vec::new(),
+                calls: Vec::new(),
+            });
+        }
+        let at = self.at;
+        let Some(open) = self.open.as_mut() else { return };
+        let mut lost = None;
+        match block {
+            Block::Text(text) if is_user => open.parts.push(json!({"text": text})),
+            Block::Text(text) => open.text.push(text),
+            Block::Medium(medium) if is_user => open.parts.push(part_of(&medium)),
+            Block::Medium(medium) => {
+                open.text
+                    .push(format!("[file: {}]", medium.name.as_deref().unwrap_or(&medium.media_type)));
+                lost = Some((
+                    Feature::PartFile,
+                    "an answer of the runtime holds no files; a mark stands in its place",
+                ));
+            }
+            Block::Thinking { .. } => lost = Some((Feature::ReasoningText, "the runtime drops thoughts when it goes on")),
+            Block::Call { id, name, input } => open.calls.push(json!({
+                "id": id, "name": name, "args": input.parse(), "status": "success", "timestamp": at, "displayName": name,
+            })),
+            Block::Other(words) => {
+                open.text.push(words.clone());
+                if is_user {
+                    open.parts.push(json!({"text": words}));
+                }
+                lost = Some((
+                    Feature::ConversationItem,
+                    "a block that the runtime has no form for; its words are text",
+                ));
+            }
+            Block::Result { .. } => {}
+        }
+        if let Some((feature, reason)) = lost {
+            self.loss.push(losses::entry(
+                LossSeverity::Warning,
+                feature,
+                told.path(piece),
+                reason,
+                Some(&piece.item),
+            ));
+        }
+    }
+
+    /// Ends a call: both are one record.
+    fn result(&mut self, call_id: &str, text: &str, media: &[Medium], is_error: bool) {
+        let Some(open) = self.open.as_mut() else { return };
+        let is = |call: &&mut Value| call.get("id").and_then(Value::as_str) == Some(call_id);
+        let Some(call) = open.calls.iter_mut().rev().find(is).and_then(Value::as_object_mut) else {
+            return;
+        };
+        let response = if is_error {
+            json!({"error": text})
+        } else {
+            json!({"output": text})
+        };
+        let name = call.get("name").cloned().unwrap_or_default();
+        let mut result = vec![json!({"functionResponse": {"id": call_id, "name": name, "response": response}})];
+        result.extend(media.iter().map(part_of));
+        call.insert("result".to_owned(), result.into());
+        call.insert("status".to_owned(), json!(if is_error { "error" } else { "success" }));
+        call.insert("resultDisplay".to_owned(), json!(text));
+    }
+}
+
+fn part_of(medium: &Medium) -> Value {
+    match &medium.data {
+        Some(data) => json!({"inlineData": {"mimeType": medium.media_type, "data": data}}),
+        None => json!({"fileData": {"mimeType": medium.media_type, "fileUri": medium.url}}),
+    }
+}
