@@ -270,8 +270,15 @@ pub(crate) fn profile(runtime: &str) -> UnifiedProtocolProfile {
 
 /// Gives items their place on one path of a branch, in order. What a summary covers is hashed anew, since the place is part of it.
 pub(crate) fn place(items: &mut [UnifiedItem], conversation: &UnifiedId, branch: &UnifiedId) {
-    let mut parent: Option<UnifiedId> = None;
-    for (item, sequence) in items.iter_mut().zip(1..) {
+    place_after(&[], items, conversation, branch);
+}
+
+/// Gives items their place behind others that stand on their path already. What a summary covers is hashed anew, since the place of
+/// an item is part of its fingerprint.
+pub fn place_after(before: &[UnifiedItem], items: &mut [UnifiedItem], conversation: &UnifiedId, branch: &UnifiedId) {
+    let mut parent = before.last().map(|item| item.id.clone());
+    let first = before.last().map_or(1, |item| item.sequence + 1);
+    for (item, sequence) in items.iter_mut().zip(first..) {
         item.base.conversation_id = conversation.clone();
         item.base.branch_id = branch.clone();
         item.base.sequence = sequence;
@@ -279,13 +286,12 @@ pub(crate) fn place(items: &mut [UnifiedItem], conversation: &UnifiedId, branch:
     }
     // In order, so that a summary within the range of a later one is final when that one is hashed.
     for at in 0..items.len() {
-        let (before, rest) = items.split_at_mut(at);
+        let (earlier, rest) = items.split_at_mut(at);
         let Some(UnifiedItemBody::CompactionSummary(summary)) = rest.first_mut().map(|item| &mut item.body) else {
             continue;
         };
         let count = usize::try_from(summary.covers.count).unwrap_or(usize::MAX);
-        let covered = before.get(..count).unwrap_or_default();
-        if let Ok(hash) = compaction::audit_hash(covered) {
+        if let Ok(hash) = compaction::audit_hash(before.iter().chain(earlier.iter()).take(count)) {
             summary.audit_hash = hash;
         }
     }

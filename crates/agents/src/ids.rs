@@ -47,6 +47,11 @@ pub(crate) fn uuid(pieces: &[&str]) -> String {
     format!("{}-{}-8{}-{variant}{}-{}", at(0, 8), at(8, 12), at(13, 16), at(17, 20), at(20, 32))
 }
 
+/// The ID of a copy of a session for its own runtime.
+pub fn copy_of(runtime: &str, session: &str) -> String {
+    uuid(&["copy", runtime, session])
+}
+
 /// Whether a text has the form of a UUID.
 pub fn is_uuid(text: &str) -> bool {
     text.len() == 36

@@ -33,6 +33,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod archive;
 pub mod blocks;
 mod builder;
 pub mod claude_code;
@@ -50,6 +51,7 @@ pub mod source;
 pub mod transcript;
 mod wire_blocks;
 
+pub use builder::place_after;
 pub use project::next_request;
 pub use runtime::{ResumePlan, Runtime, WriteOptions, Written, WrittenFile, runtime_named, runtimes};
 pub use source::{Source, SourceFile};

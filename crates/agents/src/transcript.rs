@@ -1,10 +1,12 @@
 //! [`Transcript`]: a session of any runtime as journal items, with the runtime's own records beside them.
 
+use serde::{Deserialize, Serialize};
 use throughline_format::{Sha256, Timestamp, UnifiedId, UnifiedItem, UnifiedLossReport, UnifiedUsage};
 use throughline_protocols::SideResource;
 
 /// What a session says of itself. What it does not say is absent.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct SessionFacts {
     /// The runtime's own ID.
     pub id: String,
@@ -27,7 +29,8 @@ pub struct SessionFacts {
 }
 
 /// A record as the runtime wrote it, with the items that it became.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct NativeRecord {
     /// What the text is within the runtime's file: `line`, `head`, `message`, `part`, or a path.
     pub kind: String,
@@ -40,7 +43,8 @@ pub struct NativeRecord {
 }
 
 /// What one answer used.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ResponseUsage {
     /// The last item of the answer.
     pub item_id: UnifiedId,
@@ -49,7 +53,7 @@ pub struct ResponseUsage {
 }
 
 /// Something that is wrong with the source and was worked around.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Warning {
     /// Stable code `transcript.detail`.
     pub code: &'static str,

@@ -26,6 +26,8 @@ pub enum Command {
     Validate(ValidateArguments),
     /// Prints the format as JSON Schema or as TypeScript declarations.
     Schema(SchemaArguments),
+    /// Sessions of coding agents: convert, import, list, show, export, resume.
+    Session(crate::commands::session::SessionArguments),
     /// Reads the journal of a store.
     Conversation(crate::commands::conversation::ConversationArguments),
     /// Checks, copies and cleans a store, and changes its key.

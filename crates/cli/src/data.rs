@@ -2,8 +2,12 @@
 
 use crate::error::CliError;
 use std::path::{Path, PathBuf};
-use throughline_store::{KeyRing, StoreError, keyring};
-use throughline_store_sqlite::SqliteReader;
+use std::sync::Arc;
+use throughline_engine::ports::Clock as _;
+use throughline_gateway::data_dir::DataDir;
+use throughline_gateway::system::SystemClock;
+use throughline_store::{KeyRing, OsRandom, StoreError, Vault, keyring};
+use throughline_store_sqlite::{SqliteConfig, SqliteReader, SqliteStore};
 
 /// A variable of the environment; an empty one is as if absent.
 pub fn variable(name: &str) -> Option<String> {
@@ -83,6 +87,54 @@ impl StoreArguments {
         let paths = self.paths()?;
         let reader = SqliteReader::open(paths.database.clone(), paths.artifacts.clone())?;
         Ok((reader, paths))
+    }
+}
+
+/// A store that this process holds for writing. The lock goes when it is dropped.
+pub struct HeldStore {
+    /// The store.
+    pub store: SqliteStore,
+    /// Its keys.
+    pub vault: Arc<Vault>,
+    _lock: DataDir,
+}
+
+impl StoreArguments {
+    /// Opens the store for writing; a new data directory is made where there is none.
+    ///
+    /// # Errors
+    /// `storage.locked` while a gateway serves it; `storage.*`.
+    pub fn writer(&self) -> Result<HeldStore, CliError> {
+        let named = self
+            .db
+            .clone()
+            .or_else(default_directory)
+            .ok_or_else(|| CliError::usage("there is no home directory; name a data directory or a database with --db"))?;
+        let is_file = named.is_file() || named.extension().is_some_and(|end| end == "db");
+        let folder = if is_file {
+            let parent = named.parent().filter(|parent| !parent.as_os_str().is_empty());
+            parent.unwrap_or_else(|| Path::new(".")).to_owned()
+        } else {
+            named.clone()
+        };
+        let lock = DataDir::open(&folder)?;
+        let database = if is_file { named } else { lock.database() };
+        let key_ring = variable("THROUGHLINE_MASTER_KEY_FILE").map_or_else(|| lock.key_ring(), PathBuf::from);
+        if database.exists() && !key_ring.is_file() {
+            return Err(StoreError::KeyRing {
+                detail: "its file is missing; name it with THROUGHLINE_MASTER_KEY_FILE, or put it back".to_owned(),
+            }
+            .into());
+        }
+        let now = SystemClock.now();
+        let vault = Arc::new(Vault::new(keyring::load_or_create(&key_ring, &OsRandom, now)?, Arc::new(OsRandom))?);
+        let mut config = SqliteConfig::new(database.clone(), lock.artifacts());
+        if database.exists() {
+            let reader = SqliteReader::open(database, lock.artifacts())?;
+            config.retention_days = reader.meta().retention_days;
+        }
+        let store = SqliteStore::open(config, &vault, &OsRandom, now)?;
+        Ok(HeldStore { store, vault, _lock: lock })
     }
 }
 

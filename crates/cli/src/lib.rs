@@ -35,6 +35,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Fingerprint(arguments) => commands::fingerprint::run(arguments),
         Command::Validate(arguments) => commands::validate::run(arguments),
         Command::Schema(arguments) => commands::schema::run(arguments),
+        Command::Session(arguments) => commands::session::run(arguments),
         Command::Conversation(arguments) => commands::conversation::run(arguments),
         Command::Db(arguments) => commands::db::run(arguments),
         Command::Serve(arguments) => commands::serve::run(arguments),

@@ -8,4 +8,5 @@ pub mod fingerprint;
 pub mod fold;
 pub mod schema;
 pub mod serve;
+pub mod session;
 pub mod validate;

@@ -39,6 +39,9 @@ pub const MAX_UNMAPPED_ENTRIES: usize = 64;
 /// Bytes of JSON text of one value of `<family>/unmapped@1`.
 pub const MAX_UNMAPPED_BYTES: usize = 16 * 1024;
 
+/// Bytes of JSON text of records of a coding agent.
+pub const MAX_NATIVE_BYTES: usize = 7 * 1024 * 1024;
+
 const PORTABLE: ProviderDataScope = ProviderDataScope::PortableAnnotation;
 
 /// Every registered schema.
@@ -149,6 +152,27 @@ pub const SCHEMAS: &[Schema] = &[
                 ]),
             },
         )]),
+    },
+    Schema {
+        name: "native-records@1",
+        per_family: true,
+        scope: ProviderDataScope::OwnerPrivate,
+        max_bytes: MAX_NATIVE_BYTES,
+        about: "Records of a coding agent's session as it wrote them, for that agent only.",
+        shape: Shape::Object(&[member("records", Shape::Opaque { max: MAX_NATIVE_BYTES })]),
+    },
+    Schema {
+        name: "session-manifest@1",
+        per_family: true,
+        scope: ProviderDataScope::OwnerPrivate,
+        max_bytes: MAX_NATIVE_BYTES,
+        about: "What a coding agent's session says of itself, and which of its records are kept.",
+        shape: Shape::Object(&[
+            member("runtime", Shape::Text { max: 64 }),
+            member("session", Shape::Opaque { max: 64 * 1_024 }),
+            member("segments", Shape::Opaque { max: MAX_NATIVE_BYTES }),
+            member("usage", Shape::Opaque { max: MAX_NATIVE_BYTES }),
+        ]),
     },
 ];
 
