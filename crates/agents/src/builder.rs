@@ -112,7 +112,9 @@ impl Builder {
             model: stamp.model.clone(),
         };
         let record = record.and_then(|record| self.transcript.records.get_mut(record));
-        record.into_iter().for_each(|record| record.items.push(item.id.clone()));
+        if let Some(record) = record {
+            record.items.push(item.id.clone());
+        }
         self.places.insert(item.id.clone(), self.transcript.items.len());
         self.transcript.items.push(item);
     }

@@ -32,7 +32,12 @@ fn look(text: &str) -> Option<Look> {
     let slashes = rest.bytes().take_while(|byte| *byte == b'\\').count();
     let open = 1 + slashes;
     let inner = text.get(open..)?.strip_prefix('[')?;
-    let name_end = open + 1 + inner.find(']')?;
+    let length = inner.find(']')?;
+    // Of two beginnings it is the second one's end.
+    if inner.get(..length)?.contains("![") {
+        return None;
+    }
+    let name_end = open + 1 + length;
     let after = text.get(name_end..)?.strip_prefix(SCHEME)?;
     let length = after.find(|c: char| c == ')' || c.is_whitespace())?;
     let id = name_end + SCHEME.len();
@@ -65,7 +70,7 @@ pub fn escape(text: &str) -> String {
 
 /// A reference. What would end the brackets or the address is left out of the name.
 pub fn reference(name: &str, id: &str) -> String {
-    let name: String = name.chars().filter(|c| *c != ']').collect();
+    let name: String = name.chars().filter(|c| !matches!(c, '[' | ']')).collect();
     format!("![{name}{SCHEME}{id})")
 }
 

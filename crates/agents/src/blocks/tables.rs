@@ -3,6 +3,7 @@
 use crate::fields::Fields;
 use crate::transcript::Transcript;
 use serde_json::{Map, Value, json};
+use std::fmt::Write as _;
 use throughline_format::Json;
 
 /// The tables, with the columns that SNA reads and three for the attribution of each row.
@@ -63,8 +64,9 @@ pub(super) fn sql(transcript: &Transcript, session_id: &str, blocks: &[Json]) ->
     let mut out = format!("PRAGMA foreign_keys=ON;\nBEGIN TRANSACTION;\n{SCHEMA}");
     let text = |value: Option<&str>| quoted(&value.map_or(Value::Null, |value| json!(value)));
     let began = session.created_at.map(|at| at.to_string());
-    out += &format!(
-        "INSERT INTO chat_sessions (id, label, cwd, created_at) VALUES ({}, {}, {}, {});\n",
+    let _ = writeln!(
+        out,
+        "INSERT INTO chat_sessions (id, label, cwd, created_at) VALUES ({}, {}, {}, {});",
         text(Some(session_id)),
         text(session.title.as_deref().or(Some(""))),
         text(session.cwd.as_deref()),
@@ -74,8 +76,9 @@ pub(super) fn sql(transcript: &Transcript, session_id: &str, blocks: &[Json]) ->
         let row = row(session_id, block);
         let columns: Vec<&str> = row.keys().map(String::as_str).collect();
         let values: Vec<String> = row.values().map(quoted).collect();
-        out += &format!(
-            "INSERT INTO chat_messages ({}) VALUES ({});\n",
+        let _ = writeln!(
+            out,
+            "INSERT INTO chat_messages ({}) VALUES ({});",
             columns.join(", "),
             values.join(", ")
         );

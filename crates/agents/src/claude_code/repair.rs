@@ -2,6 +2,7 @@
 
 use crate::fields::{Fields, member};
 use crate::ids;
+use serde_json::value::RawValue;
 use throughline_format::{Json, UnifiedItem};
 use throughline_protocols::raw;
 
@@ -18,29 +19,9 @@ pub(super) fn content(message: &Fields<'_>, key: &str, before: &[UnifiedItem], i
     let mut open = open_calls(before);
     let (mut blocks, mut lost) = (Vec::new(), Vec::new());
     for (at, block) in list.into_iter().enumerate() {
-        let repaired = match serde_json::from_str::<String>(block.get()) {
-            Ok(text) => raw::object(vec![member("type", "text"), member("text", &text)]),
-            Err(_) => {
-                let Some(fields) = Fields::parse(block.get()) else {
-                    lost.push(at);
-                    continue;
-                };
-                let block = Json::from_raw(block);
-                let number = at.to_string();
-                match fields.text("type").as_deref() {
-                    Some("tool_use") if fields.word("id").is_none() => {
-                        let id = format!("toolu_{}", ids::uuid(&[key, &number]).replace('-', ""));
-                        open.push(id.clone());
-                        with_input(raw::put(&block, "/id", &raw::json(&id)), &fields)
-                    }
-                    Some("tool_use") => with_input(block, &fields),
-                    Some("tool_result") if fields.word("tool_use_id").is_none() => {
-                        let call = if open.is_empty() { "unknown".to_owned() } else { open.remove(0) };
-                        raw::put(&block, "/tool_use_id", &raw::json(&call))
-                    }
-                    _ => block,
-                }
-            }
+        let Some(repaired) = block_of(block, at, key, &mut open) else {
+            lost.push(at);
+            continue;
         };
         if is_readable(&repaired) {
             blocks.push(repaired);
@@ -49,6 +30,28 @@ pub(super) fn content(message: &Fields<'_>, key: &str, before: &[UnifiedItem], i
         }
     }
     (raw::json(&blocks), lost)
+}
+
+/// One block with what can be told repaired; `None` for what is neither text nor block.
+fn block_of(block: &RawValue, at: usize, key: &str, open: &mut Vec<String>) -> Option<Json> {
+    if let Ok(text) = serde_json::from_str::<String>(block.get()) {
+        return Some(raw::object(vec![member("type", "text"), member("text", &text)]));
+    }
+    let fields = Fields::parse(block.get())?;
+    let block = Json::from_raw(block);
+    Some(match fields.text("type").as_deref() {
+        Some("tool_use") if fields.word("id").is_none() => {
+            let id = format!("toolu_{}", ids::uuid(&[key, &at.to_string()]).replace('-', ""));
+            open.push(id.clone());
+            with_input(raw::put(&block, "/id", &raw::json(&id)), &fields)
+        }
+        Some("tool_use") => with_input(block, &fields),
+        Some("tool_result") if fields.word("tool_use_id").is_none() => {
+            let call = if open.is_empty() { "unknown".to_owned() } else { open.remove(0) };
+            raw::put(&block, "/tool_use_id", &raw::json(&call))
+        }
+        _ => block,
+    })
 }
 
 fn with_input(block: Json, fields: &Fields<'_>) -> Json {

@@ -137,10 +137,8 @@ impl Writer<'_> {
         }
         self.lines.push(text);
         self.answer = None;
-        if let Some(uuid) = uuid {
-            if !fields.flag("isSidechain") || self.parent.is_none() {
-                self.parent = Some(uuid);
-            }
+        if uuid.is_some() && (!fields.flag("isSidechain") || self.parent.is_none()) {
+            self.parent = uuid;
         }
         if let Some(at) = fields.time("timestamp") {
             self.at = self.at.max(at);

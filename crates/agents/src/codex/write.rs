@@ -134,10 +134,13 @@ impl Writer<'_> {
         let fields = Fields::parse(&record.text).unwrap_or_default();
         let mut text = record.text.clone();
         let is_head = fields.text("type").as_deref() == Some("session_meta");
-        if is_head && self.session_id != self.transcript.session.id {
-            if let Ok(line) = Json::from_text(text.clone()) {
-                text = raw::put(&line, "/payload/id", &raw::json(self.session_id)).as_str().to_owned();
-            }
+        if is_head
+            && self.session_id != self.transcript.session.id
+            && let Ok(line) = Json::from_text(text.clone())
+        {
+            raw::put(&line, "/payload/id", &raw::json(self.session_id))
+                .as_str()
+                .clone_into(&mut text);
         }
         if let Some(at) = fields.time("timestamp") {
             self.at = self.at.max(at);

@@ -119,7 +119,9 @@ impl Reader {
             let mut items = content.read("user", &mut self.builder, &key, place);
             if first.starts_with(['/', '?']) {
                 // A command to the program.
-                items.iter_mut().for_each(|item| item.base.visibility = Visibility::Client);
+                for item in &mut items {
+                    item.base.visibility = Visibility::Client;
+                }
             }
             self.builder.items(Some(record), items, &stamp);
         }

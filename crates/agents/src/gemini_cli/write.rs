@@ -155,7 +155,7 @@ impl Writer<'_> {
         let is_user = piece.role != Some("assistant");
         let is_text = matches!(block, Block::Text(_) | Block::Other(_) | Block::Medium(_));
         // The text of an answer stands before its calls, so text behind them begins a record.
-        let fits = |open: &Open| open.is_user == is_user && open.message == piece.message && !(is_text && !open.calls.is_empty());
+        let fits = |open: &Open| open.is_user == is_user && open.message == piece.message && (!is_text || open.calls.is_empty());
         if !self.open.as_ref().is_some_and(fits) {
             self.close();
             let attribution = item.map(|item| &item.provenance.attribution);

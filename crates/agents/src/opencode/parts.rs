@@ -4,8 +4,8 @@ use super::read::Reader;
 use crate::builder::Stamp;
 use crate::fields::Fields;
 use crate::wire_blocks::Content;
+use throughline_format::LossSeverity;
 use throughline_format::item::{Role, Visibility};
-use throughline_format::{LossSeverity, UnifiedItem};
 use throughline_protocols::Feature;
 
 /// Where parts stand.
@@ -66,9 +66,9 @@ pub(super) fn read(reader: &mut Reader, parts: &[Fields<'_>], place: &Place<'_>,
             run.content.read(role, &mut reader.builder, &key, &path)
         };
         if run.hidden {
-            items
-                .iter_mut()
-                .for_each(|item: &mut UnifiedItem| item.base.visibility = Visibility::Client);
+            for item in &mut items {
+                item.base.visibility = Visibility::Client;
+            }
         }
         reader.builder.items(Some(place.record), items, &stamp);
     }
@@ -108,7 +108,7 @@ fn tool(part: &Fields<'_>, said: &mut Content, results: &mut Content) {
     said.call(&call_id, &part.text("tool").unwrap_or_default(), state.json("input"));
     let mut output = Content::default();
     match state.text("status").as_deref() {
-        Some("pending" | "running") => return,
+        Some("pending" | "running") => {}
         Some("error") => {
             output.text(&state.text("error").unwrap_or_default());
             results.result(&call_id, output, true);

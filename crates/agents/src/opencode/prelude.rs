@@ -6,6 +6,7 @@ use crate::runtime::{WriteOptions, Written, WrittenFile};
 use crate::transcript::Transcript;
 use crate::wire_blocks::{self, Block, Medium};
 use serde_json::json;
+use std::fmt::Write as _;
 use throughline_format::{LossSeverity, UnifiedLossReport};
 use throughline_protocols::{Feature, anthropic_messages};
 
@@ -39,7 +40,8 @@ pub(super) fn write(transcript: &Transcript, options: &WriteOptions) -> Written 
                 let word = if is_error { "Tool result (error)" } else { "Tool result" };
                 let mut line = format!("**{word}:** {text}");
                 for medium in media {
-                    line += &format!(
+                    let _ = write!(
+                        line,
                         " [file {}: {}]",
                         files.len() + 1,
                         medium.name.as_deref().unwrap_or(&medium.media_type)

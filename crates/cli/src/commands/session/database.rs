@@ -74,50 +74,69 @@ pub(super) fn session(path: &Path, id: &str) -> Result<Source, CliError> {
 
 /// A row as the object that a file held: columns in their older spelling, members of `data` beside them.
 fn object(row: &Row<'_>, columns: &[String]) -> rusqlite::Result<Map<String, Value>> {
-    let (mut object, mut time) = (Map::new(), Map::new());
+    let mut object = Map::new();
     for (at, column) in columns.iter().enumerate() {
         let value = match row.get_ref(at)? {
-            ValueRef::Null => continue,
+            ValueRef::Null | ValueRef::Blob(_) => continue,
             ValueRef::Integer(number) => json!(number),
             ValueRef::Real(number) => json!(number),
             ValueRef::Text(text) => json!(String::from_utf8_lossy(text)),
-            ValueRef::Blob(_) => continue,
         };
         if column == "data" {
             let data = value
                 .as_str()
                 .and_then(|text| serde_json::from_str::<Map<String, Value>>(text).ok());
             object.extend(data.unwrap_or_default());
-        } else if let Some(name) = column.strip_prefix("time_") {
-            time.insert(name.to_owned(), value);
-        } else {
-            // Columns of JSON are texts.
-            let opened = value
-                .as_str()
-                .filter(|text| text.starts_with(['{', '[']))
-                .and_then(|text| serde_json::from_str(text).ok());
-            object.insert(camel(column), opened.unwrap_or(value));
+            continue;
         }
-    }
-    if !time.is_empty() && !object.contains_key("time") {
-        object.insert("time".to_owned(), Value::Object(time));
+        // Columns of JSON are texts.
+        let opened = value
+            .as_str()
+            .filter(|text| text.starts_with(['{', '[']))
+            .and_then(|text| serde_json::from_str(text).ok());
+        let value = opened.unwrap_or(value);
+        match grouped(column) {
+            Some((group, name)) => {
+                let mut place = &mut object;
+                for group in group {
+                    let inner = place.entry(*group).or_insert_with(|| json!({}));
+                    let Some(inner) = inner.as_object_mut() else { return Ok(object) };
+                    place = inner;
+                }
+                place.insert(name.to_owned(), value);
+            }
+            None => {
+                object.insert(camel(column), value);
+            }
+        }
     }
     Ok(object)
 }
 
-/// `project_id` as `projectID`, `share_url` as `shareURL`, `parent_id` as `parentID`.
+/// Columns that were members of an object in an object.
+fn grouped(column: &str) -> Option<(&'static [&'static str], &str)> {
+    const GROUPS: &[(&str, &[&str])] = &[
+        ("time_", &["time"]),
+        ("summary_", &["summary"]),
+        ("tokens_cache_", &["tokens", "cache"]),
+        ("tokens_", &["tokens"]),
+        ("share_", &["share"]),
+    ];
+    GROUPS.iter().find_map(|(head, group)| Some((*group, column.strip_prefix(head)?)))
+}
+
+/// `project_id` as `projectID`, `parent_id` as `parentID`.
 fn camel(column: &str) -> String {
     let mut words = column.split('_');
     let mut name = words.next().unwrap_or_default().to_owned();
     for word in words {
-        match word {
-            "id" | "url" => name.push_str(&word.to_ascii_uppercase()),
-            _ => {
-                let mut letters = word.chars();
-                name.extend(letters.next().map(|first| first.to_ascii_uppercase()));
-                name.push_str(letters.as_str());
-            }
+        if word == "id" {
+            name.push_str("ID");
+            continue;
         }
+        let mut letters = word.chars();
+        name.extend(letters.next().map(|first| first.to_ascii_uppercase()));
+        name.push_str(letters.as_str());
     }
     name
 }

@@ -1,0 +1,158 @@
+//! Gemini CLI: logs and documents to a conversation, and back.
+
+use crate::support::{lines, read, said, write, write_form};
+use serde_json::{Value, json};
+use throughline_agents::Transcript;
+
+fn head() -> Value {
+    json!({"sessionId": "624a48a8-27c6-42d1-a0f6-6d3fee755f9c", "projectHash": "ab", "startTime": "2026-03-01T10:00:00.000Z", "lastUpdated": "2026-03-01T10:00:00.000Z", "kind": "main"})
+}
+
+fn record(id: &str, kind: &str, members: Value) -> Value {
+    let mut record = json!({"id": id, "timestamp": "2026-03-01T10:00:01.000Z", "type": kind});
+    record.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+    record
+}
+
+fn user(id: &str, text: &str) -> Value {
+    record(id, "user", json!({"content": [{"text": text}]}))
+}
+
+fn log(records: &[Value]) -> Transcript {
+    let text: String = records.iter().map(|record| format!("{record}\n")).collect();
+    read("gemini-cli", "session-2026-03-01T10-00-624a48a8.jsonl", text)
+}
+
+fn answer() -> Value {
+    let response = json!([{"functionResponse": {"id": "c1", "name": "ls", "response": {"output": "a.txt"}}}, {"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="}}]);
+    record(
+        "m2",
+        "gemini",
+        json!({
+            "content": "Looking.", "model": "gemini-x", "thoughts": [{"subject": "Plan", "description": "look"}],
+            "tokens": {"input": 10, "output": 4, "cached": 3, "thoughts": 2, "tool": 0, "total": 16},
+            "toolCalls": [{"id": "c1", "name": "ls", "args": {"dir": "."}, "status": "success", "result": response}, {"id": "c2", "name": "rm", "args": {}, "status": "cancelled"}],
+        }),
+    )
+}
+
+#[test]
+fn what_counts_of_a_log_is_what_is_left() {
+    let cases = [
+        (
+            vec![head(), user("m1", "hi"), record("m1", "user", json!({"content": "hello"}))],
+            vec!["user: hello"],
+        ),
+        (
+            vec![
+                head(),
+                user("m1", "one"),
+                user("m2", "two"),
+                json!({"$rewindTo": "m2"}),
+                user("m3", "three"),
+            ],
+            vec!["user: one", "user: three"],
+        ),
+        (
+            vec![head(), user("m1", "one"), json!({"$rewindTo": "gone"}), user("m3", "three")],
+            vec!["user: three"],
+        ),
+        (
+            vec![
+                head(),
+                user("m1", "one"),
+                json!({"$set": {"messages": [user("m9", "nine")], "summary": "T"}}),
+            ],
+            vec!["user: nine"],
+        ),
+        (
+            vec![
+                head(),
+                user("m0", "<session_context>x"),
+                user("m1", "/help"),
+                record("m2", "info", json!({"content": "usage"})),
+                record("m3", "error", json!({"content": "failed"})),
+            ],
+            vec!["!user: <session_context>x", "-user: /help", "-system: usage", "error"],
+        ),
+        (
+            vec![head(), user("m1", "hi"), answer()],
+            vec![
+                "user: hi",
+                "thinking: **Plan**\nlook",
+                "assistant: Looking.",
+                "call: ls",
+                "call: rm",
+                "result: a.txt|[image]",
+            ],
+        ),
+    ];
+    for (records, expected) in cases {
+        assert_eq!(said(&log(&records).items), expected);
+    }
+}
+
+#[test]
+fn both_forms_come_back_as_what_is_left() {
+    let records = [head(), user("m1", "hi"), answer()];
+    let transcript = log(&records);
+    assert_eq!(lines(&write("gemini-cli", &transcript)), records);
+    let document: Value = serde_json::from_str(&write_form("gemini-cli", &transcript, "json").files[0].content).unwrap();
+    assert_eq!(document["messages"], json!([user("m1", "hi"), answer()]));
+    let again = read("gemini-cli", "session-2026-03-01T10-00-624a48a8.json", document.to_string());
+    assert_eq!(again.items, transcript.items);
+    let sum = transcript.usage_sum();
+    assert_eq!((sum.output_total.unwrap().value, sum.cache_read.unwrap().value), (6.0, 3.0));
+}
+
+#[test]
+fn a_written_chat_keeps_every_rule_of_the_runtime() {
+    let line = |n: u32, role: &str, content: Value| {
+        let parent = if n == 0 { Value::Null } else { json!(format!("l{}", n - 1)) };
+        json!({"type": role, "uuid": format!("l{n}"), "parentUuid": parent, "timestamp": "2026-03-01T10:00:00.000Z", "message": {"role": role, "content": content, "id": "m1", "model": "claude-x"}}).to_string() + "\n"
+    };
+    let text = [
+        line(0, "user", json!("go")),
+        line(1, "assistant", json!([{"type": "thinking", "thinking": "hm", "signature": "U0lH"}])),
+        line(2, "assistant", json!([{"type": "text", "text": "Looking."}])),
+        line(
+            3,
+            "assistant",
+            json!([{"type": "tool_use", "id": "t1", "name": "Read", "input": {"a": 1}}]),
+        ),
+        line(
+            4,
+            "assistant",
+            json!([{"type": "tool_use", "id": "t2", "name": "Read", "input": {}}]),
+        ),
+        line(
+            5,
+            "user",
+            json!([{"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}]}]),
+        ),
+    ];
+    let written = write("gemini-cli", &read("claude-code", "s.jsonl", text.concat()));
+    let lines = lines(&written);
+    assert!(throughline_agents::ids::is_uuid(&written.session_id));
+    let short = &written.session_id[..8];
+    assert_eq!(written.files[0].path, format!("session-2026-03-01T10-00-{short}.jsonl"));
+    for key in ["sessionId", "projectHash", "startTime", "lastUpdated"] {
+        assert!(lines[0][key].is_string(), "{key}");
+    }
+    let answer = &lines[2];
+    assert_eq!(
+        (answer["type"].as_str(), answer["content"].as_str(), answer["model"].as_str()),
+        (Some("gemini"), Some("Looking."), Some("claude-x"))
+    );
+    let calls = answer["toolCalls"].as_array().unwrap();
+    assert_eq!(calls.len(), 2);
+    for call in calls {
+        assert!(
+            call["result"][0]["functionResponse"]["response"].is_object(),
+            "every call has its result: {call}"
+        );
+    }
+    assert_eq!(calls[0]["result"][1]["inlineData"]["mimeType"], "image/png");
+    assert_eq!(calls[1]["status"], "error");
+    assert!(!written.files[0].content.contains("U0lH") && !written.files[0].content.contains("thoughtSignature"));
+}
