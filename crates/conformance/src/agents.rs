@@ -28,12 +28,18 @@ fn source(input: &Value) -> Result<Source, String> {
     let files = input.get("files").and_then(Value::as_array).ok_or("the case has no files")?;
     let files = files.iter().map(|file| {
         let bytes = match file.get("lines").and_then(Value::as_array) {
-            Some(lines) => lines
-                .iter()
-                .filter_map(Value::as_str)
-                .map(|line| format!("{line}\n"))
-                .collect::<String>()
-                .into_bytes(),
+            Some(lines) => {
+                let lines = lines.iter().filter_map(Value::as_str);
+                lines
+                    .flat_map(|line| {
+                        [
+                            line, "
+",
+                        ]
+                    })
+                    .collect::<String>()
+                    .into_bytes()
+            }
             None => base64::engine::general_purpose::STANDARD
                 .decode(word(file, "base64"))
                 .map_err(|e| e.to_string())?,

@@ -4,6 +4,7 @@ use crate::builder::Builder;
 use crate::fields::{Fields, member};
 use crate::lines;
 use crate::source::SourceFile;
+use std::collections::HashMap;
 use throughline_format::Json;
 use throughline_protocols::raw;
 
@@ -16,6 +17,8 @@ pub(super) struct Chat {
     pub(super) messages: Vec<Json>,
     /// Messages that were replaced or taken back.
     pub(super) gone: usize,
+    /// Places of the messages by ID.
+    places: HashMap<String, usize>,
 }
 
 impl Chat {
@@ -41,9 +44,10 @@ impl Chat {
                 chat.merge(&set);
             } else if let Some(id) = fields.text("$rewindTo") {
                 // An ID that is not there drops everything.
-                let at = chat.place(&id).unwrap_or(0);
+                let at = chat.places.get(&id).copied().unwrap_or(0);
                 chat.gone += chat.messages.len() - at;
                 chat.messages.truncate(at);
+                chat.places.retain(|_, place| *place < at);
             } else if fields.raw("type").is_some() {
                 chat.message(&fields, line.text.as_deref().unwrap_or_default());
             } else if fields.raw("sessionId").is_some() {
@@ -58,6 +62,7 @@ impl Chat {
             if key == "messages" {
                 self.gone += self.messages.len();
                 self.messages.clear();
+                self.places.clear();
                 for message in set.list("messages") {
                     if let Some(fields) = Fields::parse(message.get()) {
                         self.message(&fields, message.get());
@@ -79,19 +84,17 @@ impl Chat {
         let Ok(json) = Json::from_text(lines::on_one_line(text)) else {
             return;
         };
-        let known = fields.word("id").and_then(|id| self.place(&id));
-        match known.and_then(|at| self.messages.get_mut(at)) {
-            Some(old) => {
-                self.gone += usize::from(*old != json);
-                *old = json;
-            }
-            None => self.messages.push(json),
+        let id = fields.word("id");
+        let known = id.as_ref().and_then(|id| self.places.get(id)).copied();
+        if let Some(old) = known.and_then(|at| self.messages.get_mut(at)) {
+            self.gone += usize::from(*old != json);
+            *old = json;
+            return;
         }
-    }
-
-    fn place(&self, id: &str) -> Option<usize> {
-        let is = |message: &Json| Fields::parse(message.as_str()).and_then(|fields| fields.text("id")).as_deref() == Some(id);
-        self.messages.iter().position(is)
+        if let Some(id) = id {
+            self.places.insert(id, self.messages.len());
+        }
+        self.messages.push(json);
     }
 
     /// The head as one object.

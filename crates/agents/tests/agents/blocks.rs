@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 use throughline_agents::Transcript;
 use throughline_agents::blocks::embeds::{Piece, escape, reference, split};
 use throughline_agents::blocks::{SnaBlock, blocks_of};
+use throughline_protocols::anthropic_messages::AnthropicMessages;
+use throughline_protocols::{Codec as _, DecodeContext};
 
 fn blocks(transcript: &Transcript) -> Vec<Value> {
     serde_json::from_str(&write("sna-blocks", transcript).files[0].content).unwrap()
@@ -221,7 +223,6 @@ fn every_block_tells_runtime_vendor_and_model_or_null() {
         [google.clone(), google, nobody("gemini-cli")]
     );
     // What a client of the API asserts tells neither runtime nor vendor.
-    use throughline_protocols::{Codec as _, DecodeContext, anthropic_messages::AnthropicMessages};
     let body = br#"{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}"#;
     let items = AnthropicMessages
         .decode_request(body, &DecodeContext::offline())

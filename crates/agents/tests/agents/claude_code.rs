@@ -1,6 +1,6 @@
 //! Claude Code: lines to a conversation, and a conversation to lines that it goes on with.
 
-use crate::support::{lines, read, read_all, reasons, said, write};
+use crate::support::{joined, lines, read, read_all, reasons, said, write};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 
@@ -45,7 +45,7 @@ fn text(text: &str) -> Value {
 }
 
 fn file(lines: &[String]) -> String {
-    lines.iter().map(|line| format!("{line}\n")).collect()
+    joined(lines)
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn lines_without_a_tree_are_a_list_and_old_exports_are_read() {
     let bare = |role: &str, text: &str| json!({"type": role, "message": {"role": role, "content": text}});
     let expected = ["user: one", "assistant: two", "user: three"];
     let list = [bare("user", "one"), bare("assistant", "two"), bare("user", "three")];
-    let text: String = list.iter().map(|line| format!("{line}\n")).collect();
+    let text: String = joined(&list);
     assert_eq!(said(&read("claude-code", "s.jsonl", text).items), expected);
     let export = serde_json::to_string_pretty(&json!({"loglines": list})).unwrap();
     assert_eq!(said(&read("claude-code", "s.json", export).items), expected);

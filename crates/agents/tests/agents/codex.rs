@@ -1,6 +1,6 @@
 //! Codex: rollouts of three generations to a conversation, and back.
 
-use crate::support::{lines, read, reasons, said, write, write_form};
+use crate::support::{joined, lines, read, reasons, said, write, write_form};
 use serde_json::{Value, json};
 use throughline_agents::Transcript;
 
@@ -27,7 +27,7 @@ fn head() -> String {
 }
 
 fn rollout(lines: &[String]) -> Transcript {
-    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    let text: String = joined(lines);
     let transcript = read("codex", FILE, &text);
     // Whatever was read, the same runtime gets the same lines.
     assert_eq!(write("codex", &transcript).files[0].content, text);

@@ -1,6 +1,8 @@
 //! Every session of the corpus: it imports, comes back as it was, converts to every other runtime, and nothing is lost in silence.
 
 use crate::leaves;
+use crate::support;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use throughline_agents::{Runtime, Source, SourceFile, Transcript, WriteOptions, Written, runtime_named, runtimes};
 
@@ -149,4 +151,114 @@ fn every_pair_of_runtimes_converts_and_loses_nothing_in_silence() {
         });
     }
     assert!(runtime_named("sna-blocks").is_some());
+}
+
+/// Signatures and encrypted reasoning of a file, as far as they are long enough to be told from other text; not what recordings have in
+/// the place of a long one.
+fn secrets(source: &Source) -> Vec<String> {
+    let text = String::from_utf8_lossy(&source.files[0].bytes).into_owned();
+    let mut found = Vec::new();
+    for key in [
+        "\"signature\":\"",
+        "\"signature\": \"",
+        "\"encrypted_content\":\"",
+        "\"encrypted_content\": \"",
+    ] {
+        found.extend(
+            text.split(key)
+                .skip(1)
+                .filter_map(|rest| rest.split('"').next())
+                .filter(|secret| secret.len() > 8 && !secret.starts_with('['))
+                .map(str::to_owned),
+        );
+    }
+    found
+}
+
+/// Every call has exactly one result, behind it and before the next thing that the user says; no result is without a call.
+fn paired(transcript: &Transcript) -> Result<(), String> {
+    use throughline_format::UnifiedItemBody as Body;
+    let (mut open, mut seen) = (HashSet::new(), HashSet::new());
+    for item in &transcript.items {
+        match &item.body {
+            Body::ToolCall(call) => {
+                if !seen.insert(call.call_id.as_str()) {
+                    return Err(format!("the call {} stands twice", call.call_id));
+                }
+                open.insert(call.call_id.as_str());
+            }
+            Body::ToolResult(result) if !open.remove(result.call_id.as_str()) => {
+                return Err(format!("the result {} has no call", result.call_id));
+            }
+            Body::Message(_) if !open.is_empty() && item.role == Some(throughline_format::item::Role::User) => {
+                return Err(format!("the user speaks before the results of {open:?}"));
+            }
+            _ => {}
+        }
+    }
+    if open.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("{open:?} have no result"))
+    }
+}
+
+#[test]
+fn every_mapping_handles_signatures_order_and_partial_texts() {
+    throughline_format::clause!("SNA-08");
+    let mut known = 0;
+    for target in runtimes().into_iter().filter(|target| target.name() != "sna-blocks") {
+        let count = std::cell::Cell::new(0);
+        each(|runtime, source| {
+            let secrets = secrets(source);
+            count.set(count.get() + secrets.len());
+            for mut transcript in read(runtime, source)? {
+                // By the rules of the target, also for its own sessions.
+                transcript.records.clear();
+                let written = write(target, &transcript);
+                let is_own = runtime.name() == target.name();
+                if let Some(secret) = secrets.iter().find(|secret| !is_own && written.files[0].content.contains(*secret)) {
+                    return Err(format!("to {}: a signature goes to a stranger: {}…", target.name(), &secret[..8]));
+                }
+                // A session that says nothing is a file without lines.
+                if written.files[0].content.is_empty() {
+                    continue;
+                }
+                for again in again(target, &written)? {
+                    paired(&again).map_err(|why| format!("to {}: {why}", target.name()))?;
+                }
+            }
+            Ok(())
+        });
+        known += count.get();
+    }
+    assert!(corpus().is_none() || known > 20, "the corpus has signatures");
+    // An answer in pieces is one answer at every target.
+    let line = |n: u32, role: &str, text: &str| {
+        let content = serde_json::json!([{"type": "text", "text": text}]);
+        let parent = if n == 0 {
+            serde_json::Value::Null
+        } else {
+            format!("l{}", n - 1).into()
+        };
+        serde_json::json!({"type": role, "uuid": format!("l{n}"), "parentUuid": parent, "message": {"role": role, "id": format!("m{n}"), "content": content}}).to_string() + "\n"
+    };
+    let session = support::read(
+        "claude-code",
+        "s.jsonl",
+        line(0, "user", "go") + &line(1, "assistant", "one") + &line(2, "assistant", "two"),
+    );
+    let mut session = session;
+    session.records.clear();
+    let claude = support::lines(&support::write("claude-code", &session));
+    assert_eq!(claude[1]["message"]["id"], claude[2]["message"]["id"]);
+    let opencode: serde_json::Value = serde_json::from_str(&support::write("opencode", &session).files[0].content).unwrap();
+    assert_eq!(opencode["messages"][1]["parts"].as_array().unwrap().len(), 2);
+    assert_eq!(support::lines(&support::write("gemini-cli", &session))[2]["content"], "one\ntwo");
+    let codex = support::lines(&support::write("codex", &session));
+    assert_eq!(
+        codex.iter().filter(|line| line["payload"]["role"] == "assistant").count(),
+        2,
+        "each text is an item of its own there"
+    );
 }

@@ -1,6 +1,6 @@
 //! Gemini CLI: logs and documents to a conversation, and back.
 
-use crate::support::{lines, read, said, write, write_form};
+use crate::support::{joined, lines, read, said, write, write_form};
 use serde_json::{Value, json};
 use throughline_agents::Transcript;
 
@@ -19,7 +19,7 @@ fn user(id: &str, text: &str) -> Value {
 }
 
 fn log(records: &[Value]) -> Transcript {
-    let text: String = records.iter().map(|record| format!("{record}\n")).collect();
+    let text: String = joined(records);
     read("gemini-cli", "session-2026-03-01T10-00-624a48a8.jsonl", text)
 }
 

@@ -1,6 +1,6 @@
 //! The two laws: the journal decides what a record says, and a target gets what it may see.
 
-use crate::support::{lines, read, said, write};
+use crate::support::{joined, lines, read, said, write};
 use serde_json::{Value, json};
 use throughline_agents::archive::{archive, restore};
 use throughline_agents::{Transcript, runtimes};
@@ -66,7 +66,6 @@ fn later(transcript: &Transcript, role: Role, text: &str) -> UnifiedItem {
 
 #[test]
 fn private_state_goes_back_to_its_runtime_and_nowhere_else() {
-    throughline_format::clause!("SNA-08");
     for (name, mut transcript) in sessions() {
         for target in runtimes() {
             let is_own = target.name() == name;
@@ -142,7 +141,7 @@ fn writing_is_stable_when_the_session_grows() {
         let (short, long) = (write(target, &shorter), write(target, &whole));
         assert_eq!(short.session_id, long.session_id);
         // The head tells the time of the last change.
-        let tail = |text: &str| text.lines().skip(1).map(|line| format!("{line}\n")).collect::<String>();
+        let tail = |text: &str| joined(text.lines().skip(1));
         let (short, long) = (tail(&short.files[0].content), tail(&long.files[0].content));
         assert!(!short.is_empty() && long.starts_with(&short), "{target}:\n{short}\n{long}");
     }

@@ -55,29 +55,26 @@ pub(crate) fn missing(source: &Source, transcripts: &[Transcript]) -> Vec<String
     let told: Vec<String> = entries.map(str::to_owned).collect();
     let text = String::from_utf8_lossy(&source.files[0].bytes).into_owned();
     let mut lost = Vec::new();
-    let records: Vec<(String, serde_json::Value)> = match serde_json::from_str::<serde_json::Value>(text.trim_start_matches('\u{feff}')) {
-        Ok(whole) => {
-            let list = whole
-                .get("messages")
-                .or_else(|| whole.get("loglines"))
-                .and_then(|list| list.as_array())
-                .cloned();
-            match list {
-                Some(list) => list.into_iter().enumerate().map(|(n, v)| ((n + 1).to_string(), v)).collect(),
-                None => whole
-                    .as_object()
-                    .into_iter()
-                    .flatten()
-                    .map(|(_, v)| (String::new(), v.clone()))
-                    .collect(),
-            }
-        }
-        Err(_) => {
-            let lines = text.split('\n').enumerate();
-            lines
-                .filter_map(|(n, line)| Some(((n + 1).to_string(), serde_json::from_str(line.trim_start_matches('\u{feff}')).ok()?)))
-                .collect()
-        }
+    let bare_text = text.trim_start_matches('\u{feff}');
+    let whole: Option<serde_json::Value> = serde_json::from_str(bare_text).ok();
+    let list = whole
+        .as_ref()
+        .and_then(|whole| whole.get("messages").or_else(|| whole.get("loglines"))?.as_array());
+    let numbered = |(n, value): (usize, serde_json::Value)| ((n + 1).to_string(), value);
+    let records: Vec<(String, serde_json::Value)> = if let Some(list) = list {
+        list.iter().cloned().enumerate().map(numbered).collect()
+    } else if let Some(whole) = &whole {
+        whole
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(|(_, value)| (String::new(), value.clone()))
+            .collect()
+    } else {
+        let lines = bare_text.split('\n').enumerate();
+        lines
+            .filter_map(|(n, line)| Some(numbered((n, serde_json::from_str(line).ok()?))))
+            .collect()
     };
     for (number, record) in records {
         if told.contains(&number) {
@@ -106,7 +103,7 @@ fn said(record: &serde_json::Value) -> Vec<String> {
                     match inner {
                         serde_json::Value::String(text) => found.push(text.clone()),
                         serde_json::Value::Array(list) => {
-                            found.extend(list.iter().filter_map(|p| Some(p.get("text")?.as_str()?.to_owned())))
+                            found.extend(list.iter().filter_map(|p| Some(p.get("text")?.as_str()?.to_owned())));
                         }
                         _ => {}
                     }

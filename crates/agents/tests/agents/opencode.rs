@@ -127,10 +127,10 @@ fn usage_counts_a_message_and_reasoning_by_version() {
         user("msg_1", json!([text("go")])),
         assistant("msg_2", json!([text("1")]), &json!({})),
     ]);
-    assert_eq!(transcript.usage[0].usage.output_total.unwrap().value, 5.0);
+    assert_eq!(transcript.usage[0].usage.output_total.map(|counter| counter.value), Some(5.0));
     let newer = json!({"tokens": {"total": 18, "input": 10, "output": 5, "reasoning": 2, "cache": {"read": 1, "write": 0}}});
     let transcript = export(&[user("msg_1", json!([text("go")])), assistant("msg_2", json!([text("1")]), &newer)]);
-    assert_eq!(transcript.usage[0].usage.output_total.unwrap().value, 7.0);
+    assert_eq!(transcript.usage[0].usage.output_total.map(|counter| counter.value), Some(7.0));
 }
 
 /// A rollout with parallel calls, a failed and an unanswered one.

@@ -67,3 +67,8 @@ pub(crate) fn said(items: &[UnifiedItem]) -> Vec<String> {
 pub(crate) fn reasons(loss: &throughline_format::UnifiedLossReport) -> Vec<&str> {
     loss.entries.iter().map(|entry| entry.reason.as_str()).collect()
 }
+
+/// Values one a line.
+pub(crate) fn joined<T: std::fmt::Display>(lines: impl IntoIterator<Item = T>) -> String {
+    lines.into_iter().fold(String::new(), |all, line| format!("{all}{line}\n"))
+}

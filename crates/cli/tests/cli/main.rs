@@ -9,6 +9,7 @@ mod db;
 mod fingerprint;
 mod fold;
 mod replacement;
+mod session;
 mod store;
 mod support;
 mod usage;

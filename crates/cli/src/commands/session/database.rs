@@ -50,7 +50,7 @@ pub(super) fn session(path: &Path, id: &str) -> Result<Source, CliError> {
     let mut files = Vec::new();
     let mut each = |sql: &str, name: &dyn Fn(&Map<String, Value>) -> String| -> Result<(), CliError> {
         let mut statement = connection.prepare(sql).map_err(failed)?;
-        let columns: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
+        let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
         let mut rows = statement.query([id]).map_err(failed)?;
         while let Some(row) = rows.next().map_err(failed)? {
             let object = object(row, &columns).map_err(failed)?;

@@ -73,9 +73,10 @@ pub(super) async fn load(store: &StoreArguments, id: &str, from: Option<&str>) -
     let conversation = show::find(&reader, id, from).await?;
     let branch = stored::branch_of(&reader, &conversation).await?;
     let items = stored::branch_items(&reader, &branch).await?;
-    let vault = match paths.key_ring.is_file() {
-        true => Some(Vault::new(paths.load_key_ring()?, Arc::new(OsRandom))?),
-        false => None,
+    let vault = if paths.key_ring.is_file() {
+        Some(Vault::new(paths.load_key_ring()?, Arc::new(OsRandom))?)
+    } else {
+        None
     };
     let known = stored::load(&reader, vault.as_ref(), &conversation, items.clone()).await?;
     let transcript = known.unwrap_or_else(|| {

@@ -54,7 +54,7 @@ impl Unit {
             Self::Storage(root, session) => storage(root, session)?,
             Self::Folder(root) => {
                 let mut files = Vec::new();
-                for path in walk(root, &|name| name.ends_with(".json"))? {
+                for path in walk(root, &|name| ends(name, "json"))? {
                     files.push(SourceFile::new(relative(root, &path), read(&path)?));
                 }
                 files
@@ -78,11 +78,11 @@ pub(super) fn units(runtime: &str, path: &Path) -> Result<Vec<Unit>, CliError> {
         };
     }
     let wanted: &dyn Fn(&str) -> bool = match runtime {
-        "codex" => &|name| name.starts_with("rollout-") && name.ends_with(".jsonl"),
-        "gemini-cli" => &|name| name.starts_with("session-") && (name.ends_with(".json") || name.ends_with(".jsonl")),
+        "codex" => &|name| name.starts_with("rollout-") && ends(name, "jsonl"),
+        "gemini-cli" => &|name| name.starts_with("session-") && (ends(name, "json") || ends(name, "jsonl")),
         "opencode" => return opencode(path),
-        "claude-code" => &|name| name.ends_with(".jsonl") && name != "history.jsonl" && name != "journal.jsonl",
-        _ => &|name| name.ends_with(".json") || name.ends_with(".jsonl"),
+        "claude-code" => &|name| ends(name, "jsonl") && name != "history.jsonl" && name != "journal.jsonl",
+        _ => &|name| ends(name, "json") || ends(name, "jsonl"),
     };
     Ok(walk(path, wanted)?.into_iter().map(Unit::File).collect())
 }
@@ -105,7 +105,7 @@ fn opencode(path: &Path) -> Result<Vec<Unit>, CliError> {
     };
     let sessions = root.join("session");
     if sessions.is_dir() && !sessions.join("message").is_dir() {
-        for session in walk(&sessions, &|name| name.ends_with(".json"))? {
+        for session in walk(&sessions, &|name| ends(name, "json"))? {
             units.push(Unit::Storage(root.clone(), session));
         }
     } else if units.is_empty() {
@@ -119,13 +119,18 @@ fn storage(root: &Path, session: &Path) -> Result<Vec<SourceFile>, CliError> {
     let mut files = vec![SourceFile::new(relative(root, session), read(session)?)];
     let stem = |path: &Path| path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     let messages = root.join("message").join(stem(session));
-    for message in walk(&messages, &|name| name.ends_with(".json"))? {
-        for part in walk(&root.join("part").join(stem(&message)), &|name| name.ends_with(".json"))? {
+    for message in walk(&messages, &|name| ends(name, "json"))? {
+        for part in walk(&root.join("part").join(stem(&message)), &|name| ends(name, "json"))? {
             files.push(SourceFile::new(relative(root, &part), read(&part)?));
         }
         files.push(SourceFile::new(relative(root, &message), read(&message)?));
     }
     Ok(files)
+}
+
+/// Whether a file name has this ending.
+fn ends(name: &str, ending: &str) -> bool {
+    Path::new(name).extension().is_some_and(|end| end == ending)
 }
 
 fn name_of(path: &Path) -> String {

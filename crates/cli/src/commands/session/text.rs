@@ -1,5 +1,6 @@
 //! A session for people: who said what, with a line wherever the runtime or the model changes.
 
+use std::fmt::Write as _;
 use throughline_format::item::{Role, Visibility};
 use throughline_format::{UnifiedAttribution, UnifiedItem, UnifiedItemBody};
 
@@ -17,7 +18,7 @@ pub(super) fn readable(items: &[UnifiedItem]) -> String {
         if told && last.as_ref() != Some(attribution) {
             let words = words(attribution);
             let line = if last.is_some() { format!("switched to {words}") } else { words };
-            out += &format!("── {} ──\n\n", clean(&line));
+            let _ = writeln!(out, "── {} ──\n", clean(&line));
             last = Some(attribution.clone());
         }
         out += &said(item);
@@ -65,11 +66,11 @@ fn block(name: &str, text: &str, most: usize) -> String {
     let mut out = format!("{name}:\n");
     let mut lines = text.lines();
     for line in lines.by_ref().take(most) {
-        out += &format!("  {}\n", clean(line));
+        let _ = writeln!(out, "  {}", clean(line));
     }
     let left = lines.count();
     if left > 0 {
-        out += &format!("  … {left} more lines\n");
+        let _ = writeln!(out, "  … {left} more lines");
     }
     out + "\n"
 }
