@@ -103,6 +103,13 @@ impl Builder {
         if stamp.injected {
             base.visibility = Visibility::Internal;
         }
+        if let Some(call_id) = call_id_mut(&mut item.body).filter(|id| !is_call_id(id)) {
+            *call_id = format!("call_{}", ids::uuid(&["call", call_id]).replace('-', ""));
+            let reason = "the call ID is no printable text of at most 512 bytes; one derived from it stands in its place";
+            let entry = losses::entry(LossSeverity::Info, Feature::ToolCallId, "", reason, Some(&item.base.id));
+            self.transcript.loss.push(entry);
+        }
+        let base = &mut item.base;
         base.provenance.origin = ItemOrigin::Import;
         base.provenance.operation_id = None;
         base.provenance.request_id = None;
@@ -262,6 +269,37 @@ impl Builder {
             record.digest = Some(native::digest(own));
         }
         self.transcript
+    }
+}
+
+/// Longest call ID of the journal, in bytes.
+const MAX_CALL_ID: usize = 512;
+
+/// Whether the journal takes a call ID.
+fn is_call_id(id: &str) -> bool {
+    (1..=MAX_CALL_ID).contains(&id.len()) && !id.chars().any(char::is_control)
+}
+
+fn call_id_mut(body: &mut UnifiedItemBody) -> Option<&mut String> {
+    match body {
+        UnifiedItemBody::ToolCall(call) | UnifiedItemBody::ServerToolCall(call) => Some(&mut call.call_id),
+        UnifiedItemBody::ToolResult(result) => Some(&mut result.call_id),
+        UnifiedItemBody::ServerToolResult(result) => Some(&mut result.call_id),
+        UnifiedItemBody::ComputerAction(call) => Some(&mut call.call_id),
+        UnifiedItemBody::ComputerActionResult(result) => Some(&mut result.call_id),
+        UnifiedItemBody::CodeExecution(call) => Some(&mut call.call_id),
+        UnifiedItemBody::CodeExecutionResult(result) => Some(&mut result.call_id),
+        UnifiedItemBody::SearchResult(found) | UnifiedItemBody::RetrievalResult(found) => found.call_id.as_mut(),
+        UnifiedItemBody::Message(_)
+        | UnifiedItemBody::Reasoning(_)
+        | UnifiedItemBody::ApprovalRequest(_)
+        | UnifiedItemBody::ApprovalResponse(_)
+        | UnifiedItemBody::Artifact(_)
+        | UnifiedItemBody::Reference(_)
+        | UnifiedItemBody::CompactionSummary(_)
+        | UnifiedItemBody::ProviderSwitch(_)
+        | UnifiedItemBody::Interruption(_)
+        | UnifiedItemBody::Error(_) => None,
     }
 }
 

@@ -12,7 +12,7 @@ use throughline_format::item::Visibility;
 use throughline_format::provenance::RequestOrigin;
 use throughline_format::{
     LossSeverity, SchemaVersion, Timestamp, UnifiedConversationInput, UnifiedError, UnifiedGenerationIntent, UnifiedId, UnifiedItem,
-    UnifiedLossReport, UnifiedModelIntent, UnifiedRequestV2, UnifiedSourceProvenance,
+    UnifiedItemBody, UnifiedLossReport, UnifiedModelIntent, UnifiedRequestV2, UnifiedSourceProvenance,
 };
 use throughline_protocols::{
     Capabilities, Codec, EncodeContext, Encoded, Feature, HistoryPiece, PrivateState, SideResource, UNSPECIFIED_MODEL, WireHistory,
@@ -124,6 +124,17 @@ pub(crate) fn tell(
     let mut context = EncodeContext::plain(capabilities);
     if transcript.runtime == target {
         context.private = Arc::new(own_state(&transcript.resources));
+    } else {
+        for at in &kept {
+            let Some(UnifiedItemBody::ToolCall(call)) = items.get(*at).map(|item| &item.body) else {
+                continue;
+            };
+            if call.namespace.is_some() || call.server_label.is_some() {
+                let (path, id) = (format!("/conversation/items/{at}"), items.get(*at).map(|item| &item.id));
+                let reason = "the target knows tools by their names alone";
+                loss.push(losses::entry(LossSeverity::Info, Feature::ToolName, path, reason, id));
+            }
+        }
     }
     let said = history(&request(transcript, chosen, None), &context);
     extend_mapped(&mut loss, said.loss, &kept);

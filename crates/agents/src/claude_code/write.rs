@@ -151,7 +151,11 @@ impl Writer<'_> {
         let item = told.item(first);
         let uuid = ids::uuid(&[NAME, self.session_id, first.item.as_str(), &self.lines.len().to_string()]);
         self.at = item.map_or(self.at, |item| item.created_at).max(self.at.plus_millis(1));
-        let content: Vec<&Json> = pieces.iter().map(|piece| &piece.body).collect();
+        let is_own = self.transcript.runtime == NAME;
+        let bodies = pieces
+            .iter()
+            .map(|piece| if is_own { piece.body.clone() } else { plain_call(&piece.body) });
+        let content: Vec<Json> = bodies.collect();
         let is_assistant = first.role == Some("assistant");
         let message = if is_assistant {
             let known = self.answer.as_ref().filter(|(message, _)| *message == first.message);
@@ -199,8 +203,18 @@ fn is_result(piece: &HistoryPiece) -> bool {
     Fields::parse(piece.body.as_str()).and_then(|block| block.text("type")).as_deref() == Some("tool_result")
 }
 
+/// A call without the tool set that another runtime's tools are grouped in: the API takes the name of one that it knows only.
+fn plain_call(block: &Json) -> Json {
+    let grouped = Fields::parse(block.as_str()).is_some_and(|fields| fields.raw("toolset_name").is_some());
+    if grouped {
+        raw::put(block, "/toolset_name", &Json::null())
+    } else {
+        block.clone()
+    }
+}
+
 /// A content of one text is a string, as the runtime writes it.
-fn plain(content: &[&Json]) -> Json {
+fn plain(content: &[Json]) -> Json {
     let text = match content {
         [only] => Fields::parse(only.as_str())
             .filter(|block| block.members().count() == 2)

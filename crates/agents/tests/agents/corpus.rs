@@ -177,20 +177,17 @@ fn secrets(source: &Source) -> Vec<String> {
 
 /// Every call has exactly one result, behind it and before the next thing that the user says; no result is without a call.
 fn paired(transcript: &Transcript) -> Result<(), String> {
-    use throughline_format::UnifiedItemBody as Body;
     let (mut open, mut seen) = (HashSet::new(), HashSet::new());
     for item in &transcript.items {
-        match &item.body {
-            Body::ToolCall(call) => {
-                if !seen.insert(call.call_id.as_str()) {
-                    return Err(format!("the call {} stands twice", call.call_id));
+        match item.call_id() {
+            Some(id) if item.lifecycle().is_some() => {
+                if !seen.insert(id) {
+                    return Err(format!("the call {id} stands twice"));
                 }
-                open.insert(call.call_id.as_str());
+                open.insert(id);
             }
-            Body::ToolResult(result) if !open.remove(result.call_id.as_str()) => {
-                return Err(format!("the result {} has no call", result.call_id));
-            }
-            Body::Message(_) if !open.is_empty() && item.role == Some(throughline_format::item::Role::User) => {
+            Some(id) if !open.remove(id) => return Err(format!("the result {id} has no call")),
+            None if !open.is_empty() && item.role == Some(throughline_format::item::Role::User) => {
                 return Err(format!("the user speaks before the results of {open:?}"));
             }
             _ => {}
