@@ -28,6 +28,7 @@ mod jobs;
 mod journal;
 pub mod lineage;
 pub mod live;
+mod named_answer;
 mod opening;
 mod operations;
 pub mod owner;

@@ -160,6 +160,8 @@ pub(crate) struct Prepared {
     pub(crate) deadline: Timestamp,
     /// Whether it waits for a slot.
     pub(crate) waits: bool,
+    /// Whether it carries only what is new in its conversation.
+    pub(crate) appends: bool,
 }
 
 impl Engine {
@@ -180,6 +182,7 @@ impl Engine {
         if let Some(turn) = self.known(&prepared).await? {
             return Ok(turn);
         }
+        self.find_named_answer(&mut prepared).await?;
         self.check_executors(&prepared.decoded.unified.tools)?;
         let admission = Admission::ask(self, prepared.turn.options.background)?;
         prepared.waits = admission.waits();
@@ -258,6 +261,7 @@ impl Engine {
             fingerprint: idempotency::fingerprint(&turn),
             deadline: self.deadline(now, turn.options.deadline)?,
             waits: false,
+            appends: false,
             turn,
             principal_ref,
             decoded,
@@ -306,6 +310,7 @@ impl TurnOpening {
             resources: &prepared.decoded.resources,
             conversation: prepared.turn.conversation.as_ref(),
             branch: prepared.turn.branch.as_ref(),
+            appends: prepared.appends,
             force_fork,
         };
         let found = search.run().await?;

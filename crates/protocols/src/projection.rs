@@ -129,7 +129,8 @@ impl LossCollector {
 
     /// Reports every intent of the request that the target cannot say as it is. Encoders write only what is left.
     pub fn report_intents(&mut self, request: &UnifiedRequestV2, capabilities: &Capabilities) {
-        if capabilities.support(Feature::ConversationPortability) != Support::Lossless {
+        // A target that can go on from a state of its own tells itself what it cannot.
+        if matches!(capabilities.support(Feature::ConversationPortability), Support::Unsupported(_)) {
             let conversation = &request.conversation;
             for (path, there) in [
                 ("/conversation/continuations", conversation.continuations.is_some()),

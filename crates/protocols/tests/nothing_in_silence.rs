@@ -168,7 +168,7 @@ fn history_that_a_provider_holds_is_declared_and_never_left_out_in_silence() {
                 .loss
                 .entries
                 .iter()
-                .any(|entry| entry.feature == "conversation.portability" && entry.severity == severity);
+                .any(|entry| entry.severity == severity && (entry.feature == "conversation.portability" || *to == from));
             assert!(told, "{body} to {to:?}: {:?}", encoded.loss.entries);
         }
     }

@@ -15,7 +15,6 @@ use reqwest::header::CONTENT_TYPE;
 use rustls_pki_types::PrivatePkcs8KeyDer;
 use rustls_pki_types::pem::PemObject as _;
 use secrecy::{ExposeSecret as _, SecretString};
-use serde::Deserialize;
 use std::sync::Arc;
 use std::time::Duration;
 use throughline_engine::ports::Clock;
@@ -74,9 +73,7 @@ impl std::fmt::Debug for Grant {
 }
 
 /// Members of a credentials file.
-#[derive(Deserialize)]
 struct File {
-    #[serde(rename = "type")]
     kind: Option<String>,
     client_email: Option<String>,
     private_key_id: Option<String>,
@@ -88,11 +85,44 @@ struct File {
 }
 
 /// An answer of the token endpoint.
-#[derive(Deserialize)]
 struct Answer {
     access_token: Option<SecretString>,
     expires_in: Option<u64>,
     error: Option<String>,
+}
+
+/// A member that is a text; no type of the execution context can be read from or written to JSON.
+fn text(object: &serde_json::Value, member: &str) -> Option<String> {
+    object.get(member).and_then(serde_json::Value::as_str).map(str::to_owned)
+}
+
+fn secret(object: &serde_json::Value, member: &str) -> Option<SecretString> {
+    text(object, member).map(SecretString::from)
+}
+
+impl File {
+    fn of(json: &serde_json::Value) -> Self {
+        Self {
+            kind: text(json, "type"),
+            client_email: text(json, "client_email"),
+            private_key_id: text(json, "private_key_id"),
+            private_key: secret(json, "private_key"),
+            token_uri: text(json, "token_uri"),
+            client_id: text(json, "client_id"),
+            client_secret: secret(json, "client_secret"),
+            refresh_token: secret(json, "refresh_token"),
+        }
+    }
+}
+
+impl Answer {
+    fn of(json: &serde_json::Value) -> Self {
+        Self {
+            access_token: secret(json, "access_token"),
+            expires_in: json.get("expires_in").and_then(serde_json::Value::as_u64),
+            error: text(json, "error"),
+        }
+    }
 }
 
 impl Grant {
@@ -101,10 +131,11 @@ impl Grant {
     /// # Errors
     /// `auth.credential` when it is no such file; `internal.http-client`. The text shows nothing of the file.
     pub fn from_json(text: &str, clock: Arc<dyn Clock>) -> Result<Self, UnifiedError> {
-        let file: File = serde_json::from_str(text).map_err(|error| {
+        let json = serde_json::from_str(text).map_err(|error: serde_json::Error| {
             let (line, column) = (error.line(), error.column());
             refused(format!("the credentials are no JSON of a known form, line {line} column {column}"))
         })?;
+        let file = File::of(&json);
         let missing = |member: &str| refused(format!("the credentials lack `{member}`"));
         let form = match file.kind.as_deref() {
             Some("service_account") => {
@@ -182,7 +213,7 @@ impl Inner {
             .map_err(|error| transport::send_error(host, &error))?;
         let status = response.status();
         let body = timeout(ENDPOINT_TIMEOUT, read_bounded(response)).await.map_err(|_| late())?;
-        let answer = serde_json::from_slice::<Answer>(&body).ok();
+        let answer = serde_json::from_slice(&body).ok().map(|json| Answer::of(&json));
         if status.is_server_error() || status.as_u16() == 429 {
             let message = format!("the token endpoint {host} answered with status {}", status.as_u16());
             return Err(retryable(ErrorCategory::Server, message));

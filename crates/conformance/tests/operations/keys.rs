@@ -32,7 +32,7 @@ async fn a_key_outlives_the_process_and_not_its_conversation() {
         world.close(&home).await;
 
         let world = World::open(&home, 1_000);
-        world.engine.recover().await.unwrap();
+        world.engine.recover(&world).await.unwrap();
         for (index, request) in [native(&[], &[said("once")]), messages("twice")].into_iter().enumerate() {
             let turn = world.begin(keyed(request, &format!("key-{index}"))).await;
             assert_eq!(turn.operation_id, ids[index]);

@@ -233,6 +233,7 @@ pub fn request(codec: Arc<dyn Codec>, body: &Value, options: TurnOptions) -> Tur
         codec,
         body: Bytes::from(body.to_string()),
         model: None,
+        stream: None,
         conversation: None,
         branch: None,
         require: Vec::new(),

@@ -221,7 +221,7 @@ async fn an_interruption_at_any_point_leaves_a_conversation_that_goes_on() {
             world.close(&home).await;
 
             let next = World::open(&home, 1_000);
-            next.engine.recover().await.unwrap();
+            next.engine.recover(&next).await.unwrap();
             let operation = next.engine.operation(&me(), &id).await.unwrap();
             assert_eq!(operation.state, OperationState::Failed, "{point}");
             assert_eq!(operation.error.unwrap().category, throughline_format::ErrorCategory::Interrupted);

@@ -49,6 +49,8 @@ pub(crate) struct Search<'a> {
     pub(crate) resources: &'a [SideResource],
     pub(crate) conversation: Option<&'a UnifiedId>,
     pub(crate) branch: Option<&'a UnifiedId>,
+    /// The items are what is new in the named conversation, whatever they look like.
+    pub(crate) appends: bool,
     /// Take a branch of its own whatever the head is: others keep moving it.
     pub(crate) force_fork: bool,
 }
@@ -71,7 +73,11 @@ impl Search<'_> {
             (None, Some(branch)) => Some(self.named_conversation(&self.branch(branch).await?.conversation_id).await?),
             (None, None) => None,
         };
-        let evidence = self.evidence(&asked, &links, named.as_ref()).await?;
+        let evidence = if self.appends {
+            None
+        } else {
+            self.evidence(&asked, &links, named.as_ref()).await?
+        };
         let mut pairs = CallPairs::default();
         let (home, path, place) = match (evidence, named) {
             (Some((atom, row)), _) => {
@@ -98,6 +104,11 @@ impl Search<'_> {
                 let path = self.engine.branch_path(&branch.branch_id).await?;
                 let place = if path.is_empty() {
                     Place::fresh(self.items)
+                } else if self.appends {
+                    Place {
+                        shared_through: path.len().checked_sub(1),
+                        ..Place::fresh(self.items)
+                    }
                 } else if let Some(compacted) = summary::of_client(self.items, &path) {
                     compacted
                 } else {

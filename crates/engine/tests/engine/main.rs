@@ -13,6 +13,7 @@ mod checkpoints;
 mod compaction;
 mod lineage;
 mod live;
+mod named_answers;
 mod operations;
 mod private_state;
 mod recovery;

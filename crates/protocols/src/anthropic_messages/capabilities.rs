@@ -23,6 +23,7 @@ const FEATURES: &[(F, Support)] = &[
     (F::ConversationSystemRole, Degraded("developer and system are one role")),
     (F::ConversationMessageBoundary, Degraded("neighbours of one role are joined")),
     (F::ConversationOrder, Lossless),
+    (F::ConversationPortability, Degraded("goes on from a state of its own only")),
     (F::PartText, Lossless),
     (F::PartRefusal, Degraded("sent as text")),
     (F::PartImage, Lossless),

@@ -181,6 +181,10 @@ impl BlockEncoder<'_> {
             let path = format!("/conversation/continuations/{n}");
             self.loss.held_elsewhere(conversation, path, "the history is held by another owner");
         }
+        if thread.is_none() && conversation.missing.is_some() {
+            let reason = "a part of the history that a provider holds";
+            self.loss.held_elsewhere(conversation, "/conversation/missing", reason);
+        }
         thread
     }
 }

@@ -44,6 +44,7 @@ macro_rules! features {
             (F::ConversationSystemRole, Degraded("developer and system are one role")),
             (F::ConversationMessageBoundary, Degraded("neighbours of one role are joined")),
             (F::ConversationOrder, Lossless),
+            (F::ConversationPortability, Degraded("goes on from a state of its own only")),
             (F::PartText, Lossless),
             (F::PartRefusal, Degraded("sent as text")),
             (F::PartImage, Lossless),

@@ -22,6 +22,7 @@ const FEATURES: &[(F, Support)] = &[
     (F::ConversationSystemRole, Degraded("developer and system are one role")),
     (F::ConversationMessageBoundary, Lossless),
     (F::ConversationOrder, Lossless),
+    (F::ConversationPortability, Degraded("goes on from a state of its own only")),
     (F::PartText, Lossless),
     (F::PartRefusal, Degraded("sent as text")),
     (F::PartImage, Lossless),

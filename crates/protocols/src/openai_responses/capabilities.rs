@@ -17,6 +17,10 @@ pub(super) static TABLE: CapabilityTable = CapabilityTable {
             Feature::ConversationInterruption,
             Support::Degraded("a call without a result gets a note in its place"),
         ),
+        (
+            Feature::ConversationPortability,
+            Support::Degraded("goes on from a state of its own only"),
+        ),
         (Feature::PartText, Support::Lossless),
         (Feature::PartRefusal, Support::Lossless),
         (Feature::PartImage, Support::Lossless),
