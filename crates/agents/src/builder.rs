@@ -103,6 +103,14 @@ impl Builder {
         if stamp.injected {
             base.visibility = Visibility::Internal;
         }
+        if let UnifiedItemBody::ToolCall(call) | UnifiedItemBody::ServerToolCall(call) = &mut item.body
+            && call.name.is_empty()
+        {
+            UNNAMED.clone_into(&mut call.name);
+            let reason = "a call that names no tool";
+            let entry = losses::entry(LossSeverity::Info, Feature::ToolName, "", reason, Some(&item.base.id));
+            self.transcript.loss.push(entry);
+        }
         if let Some(call_id) = call_id_mut(&mut item.body).filter(|id| !is_call_id(id)) {
             *call_id = format!("call_{}", ids::uuid(&["call", call_id]).replace('-', ""));
             let reason = "the call ID is no printable text of at most 512 bytes; one derived from it stands in its place";
@@ -272,6 +280,8 @@ impl Builder {
     }
 }
 
+/// Name of a call that has none.
+const UNNAMED: &str = "unnamed";
 /// Longest call ID of the journal, in bytes.
 const MAX_CALL_ID: usize = 512;
 
