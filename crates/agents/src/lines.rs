@@ -102,7 +102,8 @@ mod tests {
 
     #[test]
     fn lines_end_at_line_feeds_only() {
-        let cases: [(&[u8], &[(usize, Option<&str>, bool)]); 7] = [
+        type Expected<'a> = &'a [(usize, Option<&'a str>, bool)];
+        let cases: [(&[u8], Expected<'_>); 7] = [
             (b"", &[]),
             (b"\xEF\xBB\xBF{}\r\n\r\n  \n{ }", &[(1, Some("{}"), false), (4, Some("{ }"), false)]),
             (
