@@ -46,6 +46,7 @@ pub mod offline;
 mod openai;
 pub mod openai_chat;
 pub mod openai_responses;
+mod pairing;
 pub mod projection;
 pub mod raw;
 pub mod registry;

@@ -4,7 +4,7 @@
 //! each of them and compares, so the way back needs no table.
 
 use std::borrow::Cow;
-use throughline_format::Sha256;
+use throughline_format::{Sha256, UnifiedToolDefinition};
 
 /// The name itself when it has only `[A-Za-z0-9_-]` and at most `max_length` characters, else its replacement.
 ///
@@ -30,6 +30,22 @@ pub fn wire<'a>(namespace: Option<&str>, name: &'a str, max_length: usize) -> Co
     Cow::Owned(format!("{head}_{}", tail.get(..8).unwrap_or(&tail)))
 }
 
+/// The namespace of the tool that a choice names; a choice knows the name alone.
+pub(crate) fn namespace_of<'a>(tools: &'a [UnifiedToolDefinition], name: &str) -> Option<&'a str> {
+    let named = tools.iter().find(|tool| tool.name.as_deref() == Some(name))?;
+    named.namespace.as_deref()
+}
+
+/// The name of a call in an answer: the one that the client gave the tool, whatever the alphabet of its wire.
+///
+/// On a wire without namespaces one is written in front, as [`wire`] does.
+pub fn answered<'a>(namespace: Option<&str>, name: &'a str, max_length: usize) -> Cow<'a, str> {
+    match namespace {
+        None => Cow::Borrowed(name),
+        Some(_) => wire(namespace, name, max_length),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -42,6 +58,8 @@ mod tests {
         let (a, b) = (format!("{long}a"), format!("{long}b"));
         assert_ne!(wire(None, &a, 64), wire(None, &b, 64));
         assert_ne!(wire(None, "files.read", 64), wire(None, "files_read", 64));
+        assert_eq!(answered(None, "files.read", 64), "files.read");
+        assert_eq!(answered(Some("fs"), "read", 64), "fs__read");
         for max in [1, 8, 9, 10, 64] {
             assert!(wire(None, &a, max).len() <= max, "{max}");
         }

@@ -1,14 +1,15 @@
 //! Puts blocks together to messages: pairs calls and results, joins roles, keeps system text in place, counts cache marks.
 
 use super::encode_block::{BlockEncoder, Place, text, typed};
-use super::encode_history::{Atom, Kind, Mark, Side, free_id};
+use super::encode_history::{Atom, Kind, Mark, Side};
 use super::encode_hosted;
 use crate::call_arguments::NO_RESULT;
 use crate::feature::Feature;
 use crate::history::HistoryPiece;
+use crate::pairing::{FreeIds, OpenCalls};
 use crate::raw::{self};
 use crate::raw::{json, object};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use throughline_format::Json;
 use throughline_format::cache::CacheTtl;
 use throughline_format::loss::LossSeverity::{Info, Warning};
@@ -106,8 +107,10 @@ fn push(turns: &mut Vec<Turn>, side: Side, atoms: Vec<Atom>) {
 /// Moves every result behind its call, makes stand-ins for missing ones and turns orphans into text.
 fn pair(encoder: &mut BlockEncoder<'_>, exchanges: &mut [Exchange]) {
     let max_length = encoder.context.capabilities.knobs().max_tool_id_length;
-    let mut used = BTreeSet::new();
+    let mut ids = FreeIds::default();
+    let spell = |id: &str| crate::call_id::wire(id, max_length).into_owned();
     let heads: Vec<_> = exchanges.iter_mut().map(take_head).collect();
+    let mut answers = take_results(exchanges);
     for index in 0..exchanges.len() {
         let calls: Vec<(usize, String)> = exchanges
             .get(index)
@@ -119,8 +122,8 @@ fn pair(encoder: &mut BlockEncoder<'_>, exchanges: &mut [Exchange]) {
             .collect();
         let mut results = Vec::new();
         for (at, call_id) in calls {
-            let wire_id = free_id(&call_id, max_length, &mut used);
-            let result = take_result(exchanges, index, &call_id);
+            let wire_id = ids.take(&call_id, spell(&call_id), spell);
+            let result = answers.remove(&(index, at));
             let Some(call) = exchanges.get_mut(index).and_then(|e| e.assistant.get_mut(at)) else {
                 continue;
             };
@@ -211,10 +214,17 @@ fn take_head(exchange: &mut Exchange) -> Option<Atom> {
 /// A block leaves its message; the border before that message goes over to the block behind it.
 fn take_out(atoms: &mut Vec<Atom>, at: usize) -> Atom {
     let mut atom = atoms.remove(at);
-    if let Some(next) = atoms.get_mut(at).filter(|next| next.side == atom.side && next.apart.is_none()) {
-        next.apart = atom.apart.take();
+    if let Some(next) = atoms.get_mut(at) {
+        hand_on_border(&mut atom, next);
     }
     atom
+}
+
+/// The border before a block that leaves its message goes over to the block behind it.
+fn hand_on_border(atom: &mut Atom, next: &mut Atom) {
+    if next.side == atom.side && next.apart.is_none() {
+        next.apart = atom.apart.take();
+    }
 }
 
 /// A block begins no message of its own; fields of that message are lost.
@@ -241,28 +251,45 @@ fn call_of(atom: &Atom) -> Option<String> {
     }
 }
 
-/// The result of a call: from the user's next words, or from further on when no other call of that ID stands between.
-fn take_result(exchanges: &mut [Exchange], index: usize, call_id: &str) -> Option<(usize, Atom)> {
-    for (at, exchange) in exchanges.iter_mut().enumerate().skip(index) {
-        if at > index
-            && exchange
-                .assistant
-                .iter()
-                .any(|a| matches!(&a.kind, Kind::Call(id) if id == call_id))
-        {
-            return None;
+/// Takes the results that have a call out of the user's words; by exchange and place of the call, each with its order.
+fn take_results(exchanges: &mut [Exchange]) -> BTreeMap<(usize, usize), (usize, Atom)> {
+    let mut calls = Vec::new();
+    let mut answers = BTreeMap::new();
+    let mut open = OpenCalls::default();
+    for (index, exchange) in exchanges.iter().enumerate() {
+        open.end_turn();
+        for (at, atom) in exchange.assistant.iter().enumerate() {
+            if let Kind::Call(id) = &atom.kind {
+                open.call(id, calls.len());
+                calls.push((index, at));
+            }
         }
-        if let Some(found) = exchange
-            .user
-            .iter()
-            .position(|a| matches!(&a.kind, Kind::Result(id, _) if id == call_id))
-        {
-            let atom = take_out(&mut exchange.user, found);
-            // Results of one turn keep their order; positions shift as others are taken, so the path decides.
-            return Some(if at == index { (order_of(&atom), atom) } else { (LATE, atom) });
+        for (at, atom) in exchange.user.iter().enumerate() {
+            if let Kind::Result(id, _) = &atom.kind
+                && let Some(call) = open.result(id).and_then(|call| calls.get(call))
+            {
+                answers.insert((index, at), *call);
+            }
         }
     }
-    None
+    let mut taken = BTreeMap::new();
+    for (index, exchange) in exchanges.iter_mut().enumerate() {
+        let mut left: Vec<Atom> = Vec::with_capacity(exchange.user.len());
+        let mut atoms = std::mem::take(&mut exchange.user).into_iter().enumerate().peekable();
+        while let Some((at, mut atom)) = atoms.next() {
+            let Some(call) = answers.get(&(index, at)) else {
+                left.push(atom);
+                continue;
+            };
+            if let Some((_, next)) = atoms.peek_mut() {
+                hand_on_border(&mut atom, next);
+            }
+            let order = if call.0 == index { order_of(&atom) } else { LATE };
+            taken.insert(*call, (order, atom));
+        }
+        exchange.user = left;
+    }
+    taken
 }
 
 /// Number of the item in the path, which is its order in the history.

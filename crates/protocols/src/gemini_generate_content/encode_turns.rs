@@ -6,10 +6,10 @@ use super::encode_part::{Border, PartEncoder, Place, part_of, text};
 use super::kept::SENTINEL;
 use super::models::Generation;
 use crate::call_arguments::NO_RESULT;
-use crate::call_id;
 use crate::feature::Feature;
+use crate::pairing::{FreeIds, OpenCalls};
 use crate::raw::{self, json, object, put};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use throughline_format::item::{ReasoningItem, Role};
 use throughline_format::loss::LossSeverity::{Info, Warning};
 use throughline_format::{Json, UnifiedId, UnifiedItem, UnifiedItemBody};
@@ -143,6 +143,15 @@ fn side_of(encoder: &mut PartEncoder<'_>, item: &UnifiedItem, path: &str) -> Sid
             encoder.lost(Warning, Feature::ConversationSystemInline, place, reason);
             Side::User
         }
+        // What a provider's tool found is no word of the user, whoever carried it here.
+        (
+            _,
+            UnifiedItemBody::ServerToolResult(_)
+            | UnifiedItemBody::SearchResult(_)
+            | UnifiedItemBody::RetrievalResult(_)
+            | UnifiedItemBody::CodeExecutionResult(_)
+            | UnifiedItemBody::ComputerActionResult(_),
+        ) => Side::Model,
         // What another provider answered in its own turn is said by the user here.
         (Some(Role::Assistant), UnifiedItemBody::ToolResult(_)) if !encoder.is_own(item) => Side::User,
         (Some(Role::Assistant), _) => Side::Model,
@@ -152,9 +161,7 @@ fn side_of(encoder: &mut PartEncoder<'_>, item: &UnifiedItem, path: &str) -> Sid
             UnifiedItemBody::Reasoning(ReasoningItem { .. })
             | UnifiedItemBody::ToolCall(_)
             | UnifiedItemBody::ServerToolCall(_)
-            | UnifiedItemBody::ServerToolResult(_)
-            | UnifiedItemBody::CodeExecution(_)
-            | UnifiedItemBody::CodeExecutionResult(_),
+            | UnifiedItemBody::CodeExecution(_),
         ) => Side::Model,
         (None, _) => Side::User,
     }
@@ -162,8 +169,11 @@ fn side_of(encoder: &mut PartEncoder<'_>, item: &UnifiedItem, path: &str) -> Sid
 
 /// Moves every result behind its call, makes stand-ins for missing ones and turns orphans into text.
 fn pair(encoder: &mut PartEncoder<'_>, exchanges: &mut [Exchange]) {
-    let mut used = BTreeSet::new();
-    for index in 0..exchanges.len() {
+    let mut ids = FreeIds::default();
+    let spell = |id: &str| crate::call_id::wire(id, super::MAX_CALL_ID).into_owned();
+    let heads: Vec<_> = exchanges.iter_mut().map(take_border).collect();
+    let mut answers = take_results(exchanges);
+    for (index, head) in heads.into_iter().enumerate() {
         let calls: Vec<(usize, String)> = exchanges
             .get(index)
             .map(|e| {
@@ -175,10 +185,9 @@ fn pair(encoder: &mut PartEncoder<'_>, exchanges: &mut [Exchange]) {
             })
             .unwrap_or_default();
         let mut results = Vec::new();
-        let head = calls.first().and_then(|_| take_border(exchanges.get_mut(index)));
         for (at, call) in calls {
-            let id = free_id(&call, &mut used);
-            let result = take_result(exchanges, index, &call);
+            let id = ids.take(&call, call.clone(), spell);
+            let result = answers.remove(&(index, at));
             let Some(atom) = exchanges.get_mut(index).and_then(|e| e.model.get_mut(at)) else {
                 continue;
             };
@@ -250,8 +259,9 @@ fn pair(encoder: &mut PartEncoder<'_>, exchanges: &mut [Exchange]) {
 }
 
 /// The border of the user's first content goes over to whatever comes to stand first in it.
-fn take_border(exchange: Option<&mut Exchange>) -> Option<Border> {
-    exchange?.user.first_mut()?.border.take()
+fn take_border(exchange: &mut Exchange) -> Option<Border> {
+    exchange.model.iter().find(|atom| call_of(atom).is_some())?;
+    exchange.user.first_mut()?.border.take()
 }
 
 /// Order of a result that stood further on.
@@ -264,35 +274,45 @@ fn call_of(atom: &Atom) -> Option<String> {
     }
 }
 
-/// An ID that no other call of the request has.
-fn free_id(call: &str, used: &mut BTreeSet<String>) -> String {
-    let mut id = call.to_owned();
-    let mut salt = 1;
-    while !used.insert(id.clone()) {
-        salt += 1;
-        // A space makes the text illegal, so that it is always replaced by a digest.
-        id = call_id::wire(&format!("{call} {salt}"), super::MAX_CALL_ID).into_owned();
-    }
-    id
-}
-
-/// The result of a call: from the user's next words, or from further on when no other call of that ID stands between.
-fn take_result(exchanges: &mut [Exchange], index: usize, call: &str) -> Option<(usize, Atom)> {
-    for (at, exchange) in exchanges.iter_mut().enumerate().skip(index) {
-        if at > index && exchange.model.iter().any(|a| call_of(a).as_deref() == Some(call)) {
-            return None;
+/// Takes the results that have a call out of the user's words; by exchange and place of the call, each with its order.
+fn take_results(exchanges: &mut [Exchange]) -> BTreeMap<(usize, usize), (usize, Atom)> {
+    let mut calls = Vec::new();
+    let mut answers = BTreeMap::new();
+    let mut open = OpenCalls::default();
+    for (index, exchange) in exchanges.iter().enumerate() {
+        open.end_turn();
+        for (at, atom) in exchange.model.iter().enumerate() {
+            if let Kind::Call(id) = &atom.kind {
+                open.call(id, calls.len());
+                calls.push((index, at));
+            }
         }
-        let found = exchange.user.iter().position(|a| matches!(&a.kind, Kind::Result(id) if id == call));
-        if let Some(found) = found {
-            let mut atom = exchange.user.remove(found);
-            if let Some(next) = exchange.user.get_mut(found).filter(|next| next.border.is_none()) {
+        for (at, atom) in exchange.user.iter().enumerate() {
+            if let Kind::Result(id) = &atom.kind
+                && let Some(call) = open.result(id).and_then(|call| calls.get(call))
+            {
+                answers.insert((index, at), *call);
+            }
+        }
+    }
+    let mut taken = BTreeMap::new();
+    for (index, exchange) in exchanges.iter_mut().enumerate() {
+        let mut left: Vec<Atom> = Vec::with_capacity(exchange.user.len());
+        let mut atoms = std::mem::take(&mut exchange.user).into_iter().enumerate().peekable();
+        while let Some((at, mut atom)) = atoms.next() {
+            let Some(call) = answers.get(&(index, at)) else {
+                left.push(atom);
+                continue;
+            };
+            if let Some((_, next)) = atoms.peek_mut().filter(|(_, next)| next.border.is_none()) {
                 next.border = atom.border.take();
             }
-            let order = if at == index { order_of(&atom) } else { LATE };
-            return Some((order, atom));
+            let order = if call.0 == index { order_of(&atom) } else { LATE };
+            taken.insert(*call, (order, atom));
         }
+        exchange.user = left;
     }
-    None
+    taken
 }
 
 /// Number of the item in the path, which is its order in the history.

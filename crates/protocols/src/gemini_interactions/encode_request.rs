@@ -2,13 +2,15 @@
 
 use super::encode_step::{Place, StepEncoder, typed, user_text, wire_name};
 use super::kept;
-use crate::call_arguments::NO_RESULT;
+use super::pairs::Pairs;
+use crate::call_arguments::{NO_RESULT, object_schema};
 use crate::codec::Encoded;
 use crate::context::EncodeContext;
 use crate::feature::Feature;
 use crate::keeper::{to_json, unmapped_of};
 use crate::raw::{self, json, number, object, put, put_all};
 use crate::side;
+use crate::tool_name::namespace_of;
 use crate::tool_offer::as_function;
 use std::collections::BTreeSet;
 use throughline_format::intent::{
@@ -166,36 +168,12 @@ fn system(encoder: &mut StepEncoder<'_>, items: &[UnifiedItem]) -> Option<String
 /// The history as steps: every call answered behind it, every result with its call.
 fn steps(encoder: &mut StepEncoder<'_>, items: &[UnifiedItem], goes_on: bool) -> Vec<Json> {
     let mut made: Vec<(Option<Json>, usize)> = Vec::new();
-    let mut used: BTreeSet<String> = BTreeSet::new();
-    // Results by item, taken as their calls come; a call's ID may come again later.
-    let mut taken: BTreeSet<usize> = BTreeSet::new();
-    let mut renamed: Vec<(usize, String)> = Vec::new();
-    let mut unanswered: Vec<usize> = Vec::new();
-    for (index, item) in items.iter().enumerate() {
-        let UnifiedItemBody::ToolCall(call) = &item.body else { continue };
-        let mut id = call.call_id.clone();
-        let mut salt = 1;
-        while id.is_empty() || !used.insert(id.clone()) {
-            salt += 1;
-            id = crate::call_id::wire(&format!("{} {salt}", call.call_id), super::MAX_CALL_ID).into_owned();
-        }
-        let answer =
-            items.iter().enumerate().skip(index + 1).find(|(at, other)| {
-                !taken.contains(at) && matches!(&other.body, UnifiedItemBody::ToolResult(r) if r.call_id == call.call_id)
-            });
-        if id != call.call_id {
-            renamed.push((index, id.clone()));
-        }
-        match answer {
-            Some((at, _)) => {
-                taken.insert(at);
-                if id != call.call_id {
-                    renamed.push((at, id));
-                }
-            }
-            None => unanswered.push(index),
-        }
-    }
+    let Pairs {
+        answered,
+        unanswered,
+        renamed,
+        called,
+    } = Pairs::of(items);
     let covered = crate::compacted::covered(items);
     let is_sent = |(index, item): &(usize, &UnifiedItem)| !item.is_instructions() && !covered.contains(index);
     for (index, item) in items.iter().enumerate().filter(is_sent) {
@@ -204,10 +182,10 @@ fn steps(encoder: &mut StepEncoder<'_>, items: &[UnifiedItem], goes_on: bool) ->
             path: &path,
             item: &item.id,
         };
-        let new_id = renamed.iter().find(|(at, _)| *at == index).map(|(_, id)| id);
+        let new_id = renamed.get(&index);
         let is_result = matches!(item.body, UnifiedItemBody::ToolResult(_));
         // A call that the provider holds is answered without standing here.
-        if is_result && !taken.contains(&index) && !goes_on {
+        if is_result && !answered.contains(&index) && !goes_on {
             encoder.lost(
                 Warning,
                 Feature::ConversationOrder,
@@ -226,6 +204,11 @@ fn steps(encoder: &mut StepEncoder<'_>, items: &[UnifiedItem], goes_on: bool) ->
         if let (Some(id), Some(given)) = (new_id, &step) {
             encoder.lost(Info, Feature::ToolCallId, place, "another call of the request has this ID");
             step = Some(put(given, if is_result { "/call_id" } else { "/id" }, &json(id)));
+        }
+        if let (Some(name), Some(given)) = (called.get(&index), &step)
+            && raw::get(given, "name").is_some()
+        {
+            step = Some(put(given, "/name", &json(name)));
         }
         made.push((step, index));
         if unanswered.contains(&index) {
@@ -328,6 +311,16 @@ fn tools(encoder: &mut StepEncoder<'_>, request: &UnifiedRequestV2, native: bool
             }
             let wrapped = r#"{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}"#;
             schema = Json::from_text(wrapped.to_owned()).ok();
+        } else if let Some(object) = schema.as_ref().filter(|_| !native).and_then(object_schema) {
+            let at = format!("{path}/inputSchema");
+            lost_tool(
+                encoder,
+                tool,
+                Feature::ToolFunction,
+                &at,
+                "the target takes only schemas of objects",
+            );
+            schema = Some(object);
         }
         attributes(encoder, tool, &path, native);
         let made = typed(
@@ -357,7 +350,7 @@ fn attributes(encoder: &mut StepEncoder<'_>, tool: &UnifiedToolDefinition, path:
     }
     for (is, feature, member, reason) in [
         (
-            tool.strict.is_some(),
+            tool.strict == Some(true),
             Feature::ToolStrict,
             "strict",
             "schemas are not fully enforced",
@@ -382,9 +375,15 @@ fn attributes(encoder: &mut StepEncoder<'_>, tool: &UnifiedToolDefinition, path:
             "the target takes no schema of results",
         ),
         (
-            tool.eager_input.is_some() || tool.r#async.is_some(),
+            tool.eager_input.is_some(),
             Feature::ToolDescription,
             "eagerInput",
+            "the target has no form for it",
+        ),
+        (
+            tool.r#async.is_some(),
+            Feature::ToolDescription,
+            "async",
             "the target has no form for it",
         ),
         (
@@ -571,7 +570,7 @@ fn choice(encoder: &mut StepEncoder<'_>, request: &UnifiedRequestV2, native: boo
         encoder.loss.intent(choice.requirement, Feature::ToolChoice, "/toolChoice", reason);
         None
     };
-    let known = |name: &str| Some(wire_name(None, name)).filter(|n| native || names.contains(n));
+    let known = |name: &str| Some(wire_name(namespace_of(&request.tools, name), name)).filter(|n| native || names.contains(n));
     let allowed = |mode: &str, list: Vec<String>| {
         let inner = object(vec![("mode".into(), json(mode)), ("tools".into(), json(&list))]);
         object(vec![("allowed_tools".into(), inner)])

@@ -29,6 +29,7 @@ mod encode_step;
 mod encode_stream;
 mod errors;
 mod kept;
+mod pairs;
 pub(crate) mod requirements;
 mod usage;
 pub mod wire;

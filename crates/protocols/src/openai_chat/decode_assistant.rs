@@ -324,7 +324,7 @@ impl RequestDecoder<'_> {
             private_linkage,
         });
         let own_id = if let UnifiedItemBody::ToolCall(call) = &body {
-            own_call_id(&id, &call.call_id)
+            own_call_id(&id, &call.call_id, false)
         } else {
             None
         };

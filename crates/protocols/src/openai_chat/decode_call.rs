@@ -18,6 +18,7 @@ pub(super) struct Call {
     pub wire_id: String,
     pub item: UnifiedId,
     pub id: String,
+    pub name: String,
     pub is_custom: bool,
     pub is_started: bool,
     pub is_done: bool,
@@ -56,7 +57,12 @@ impl ChoiceState {
             Some(index) => self.calls.iter().rposition(|c| c.index == Some(index)),
             None => self.calls.len().checked_sub(1),
         };
-        let is_new = |known: &Call| !wire_id.is_empty() && !known.wire_id.is_empty() && known.wire_id != wire_id;
+        // One that repeats even the ID tells itself by another name, once the arguments before it are whole.
+        let is_next = |known: &Call| {
+            let name = name.as_deref().unwrap_or_default();
+            !name.is_empty() && !known.name.is_empty() && known.name != name && known.is_whole()
+        };
+        let is_new = |known: &Call| !wire_id.is_empty() && !known.wire_id.is_empty() && known.wire_id != wire_id || is_next(known);
         let is_whole_next = answer.whole && !legacy;
         #[allow(clippy::single_match_else)] // the other way round is harder to read
         let at = match found.filter(|at| !is_whole_next && self.calls.get(*at).is_some_and(|known| !is_new(known))) {
@@ -65,18 +71,12 @@ impl ChoiceState {
                 self.close_reasoning(answer);
                 self.close_message(answer);
                 self.close_calls(answer, false);
-                let item = UnifiedId::pending();
                 self.calls.push(Call {
                     index: call.index,
                     wire_id: wire_id.clone(),
-                    item,
-                    id: String::new(),
                     is_custom,
-                    is_started: false,
-                    is_done: false,
-                    arguments: String::new(),
                     legacy,
-                    private: None,
+                    ..Call::default()
                 });
                 self.calls.len() - 1
             }
@@ -141,11 +141,15 @@ impl ChoiceState {
 
     pub(super) fn start_call(&mut self, answer: &mut AnswerDecoder, state: &mut Call, name: String, base: &str, at: usize) {
         let id = self.next_id(answer);
-        state.id = if state.wire_id.is_empty() {
-            crate::call_id::wire(&format!("{id}/call"), super::CALL_ID_LENGTH).into_owned()
+        let spell = |id: &str| crate::call_id::wire(id, super::CALL_ID_LENGTH).into_owned();
+        let given = if state.wire_id.is_empty() {
+            spell(&format!("{id}/call"))
         } else {
             state.wire_id.clone()
         };
+        // An ID that an earlier call of the answer has makes results ambiguous for every client.
+        state.id = self.call_ids.take(&given, given.clone(), spell);
+        state.name.clone_from(&name);
         let private_linkage = state.private.as_ref().map(|content| linkage(answer, &id, content, base, at));
         let mut references = if state.legacy {
             self.form(
@@ -158,7 +162,15 @@ impl ChoiceState {
         } else {
             None
         };
-        if let Some(resource) = own_call_id(&id, &state.id) {
+        if state.id != given {
+            answer.warn(
+                "response.repeated-call-id",
+                Feature::ToolCallId,
+                &format!("{base}/tool_calls/{at}/id"),
+                "an earlier call of the answer has this ID; the call gets one derived from it",
+            );
+        }
+        if let Some(resource) = own_call_id(&id, &given, state.id != given) {
             references.get_or_insert_default().push(resource.reference());
             answer.out.resources.push(resource);
         }
@@ -194,8 +206,7 @@ impl ChoiceState {
     pub(super) fn close_calls(&mut self, answer: &mut AnswerDecoder, all: bool) {
         let mut calls = std::mem::take(&mut self.calls);
         for (at, call) in calls.iter_mut().enumerate().filter(|(_, c)| !c.is_done) {
-            let is_whole = call.is_custom || serde_json::from_str::<serde::de::IgnoredAny>(&call.arguments).is_ok();
-            if !all && !is_whole {
+            if !all && !call.is_whole() {
                 continue;
             }
             if !call.is_started {
@@ -218,6 +229,13 @@ impl ChoiceState {
     }
 }
 
+impl Call {
+    /// Whether its arguments so far are all that there can be.
+    fn is_whole(&self) -> bool {
+        self.is_custom || serde_json::from_str::<serde::de::IgnoredAny>(&self.arguments).is_ok()
+    }
+}
+
 impl Default for Call {
     fn default() -> Self {
         Self {
@@ -225,6 +243,7 @@ impl Default for Call {
             wire_id: String::new(),
             item: UnifiedId::pending(),
             id: String::new(),
+            name: String::new(),
             is_custom: false,
             is_started: false,
             is_done: false,

@@ -6,6 +6,7 @@ use super::private::{EXECUTED_TOOLS, Form, REASONING_DETAILS};
 use super::reasoning::{self, Piece, TAGS, TagSplitter};
 use super::{profile, usage, wire};
 use crate::media;
+use crate::pairing::FreeIds;
 use crate::side::SideResource;
 use crate::wire::TextOr;
 use serde_json::Value;
@@ -64,6 +65,8 @@ pub(super) struct ChoiceState {
     pub reasoning: Option<OpenReasoning>,
     pub message: Option<OpenMessage>,
     pub calls: Vec<Call>,
+    /// IDs of its calls, which no two of them share.
+    pub call_ids: FreeIds,
     pub finish: Option<String>,
     pub has_refusal: bool,
     pub audio: Option<(Vec<u8>, String)>,
@@ -75,13 +78,14 @@ pub(super) struct ChoiceState {
 }
 
 impl ChoiceState {
-    pub(super) const fn new(index: Count) -> Self {
+    pub(super) fn new(index: Count) -> Self {
         Self {
             index,
             items: Vec::new(),
             reasoning: None,
             message: None,
             calls: Vec::new(),
+            call_ids: FreeIds::default(),
             finish: None,
             has_refusal: false,
             audio: None,

@@ -12,6 +12,7 @@ use crate::capability::Capabilities;
 use crate::codec::Encoded;
 use crate::context::EncodeContext;
 use crate::feature::Feature;
+use crate::pairing::{FreeIds, OpenCalls};
 use crate::projection::LossCollector;
 use crate::wire::{Extra, TextOr};
 use std::collections::{BTreeMap, BTreeSet};
@@ -213,36 +214,23 @@ impl<'a> RequestEncoder<'a> {
     /// Gives every call its wire ID and its result.
     pub(super) fn plan_calls(&mut self) {
         let max = self.capabilities.knobs().max_tool_id_length;
-        let mut times: BTreeMap<&str, usize> = BTreeMap::new();
-        let mut taken: BTreeSet<String> = BTreeSet::new();
-        let mut open: BTreeMap<&str, usize> = BTreeMap::new();
+        let private = self.context.private.as_ref();
+        let (mut ids, mut open) = (FreeIds::default(), OpenCalls::default());
         let seen = |item: &&UnifiedItem| item.visibility == Visibility::Model;
         for (index, item) in self.request.conversation.items.iter().enumerate().filter(|(_, item)| seen(item)) {
+            open.hear(item);
             match &item.body {
                 UnifiedItemBody::ToolCall(call) => {
-                    let time = times.entry(&call.call_id).or_default();
-                    let again = format!("{}#{time}", call.call_id);
-                    *time += 1;
-                    let source = if *time == 1 { call.call_id.as_str() } else { again.as_str() };
-                    // An ID of an unusual form goes back unchanged to whoever gave it.
-                    let is_known = *time == 1 && payload(self.context.private.as_ref(), item.provider_data.as_ref(), CALL_ID).is_some();
-                    let mut wire_id = if is_known {
-                        source.to_owned()
-                    } else {
-                        self.dialect.call_id(source, max).into_owned()
-                    };
-                    // A replacement that is somebody else's ID already gives way; each try has another text.
-                    let mut tries = 0;
-                    while taken.contains(&wire_id) && tries <= index {
-                        wire_id = self.dialect.call_id(&format!("{source}##{index}.{tries}"), max).into_owned();
-                        tries += 1;
-                    }
-                    taken.insert(wire_id.clone());
-                    self.call_ids.insert(index, wire_id);
-                    open.insert(&call.call_id, index);
+                    let spell = |id: &str| self.dialect.call_id(id, max).into_owned();
+                    // An ID of an unusual form, or one that was given twice, goes back unchanged to whoever gave it.
+                    let own = payload(private, item.provider_data.as_ref(), CALL_ID);
+                    let own = own.and_then(|bytes| String::from_utf8(bytes.to_vec()).ok());
+                    let first = own.filter(|own| !ids.is_taken(own)).unwrap_or_else(|| spell(&call.call_id));
+                    self.call_ids.insert(index, ids.take(&call.call_id, first, spell));
+                    open.call(&call.call_id, index);
                 }
                 UnifiedItemBody::ToolResult(result) => {
-                    if let Some(call) = open.remove(result.call_id.as_str()) {
+                    if let Some(call) = open.result(&result.call_id) {
                         self.results.insert(call, index);
                     }
                 }

@@ -143,9 +143,10 @@ pub(super) fn executed_tools(id: UnifiedId, told: Vec<(String, Json)>) -> Option
     })
 }
 
-/// Marks a call ID that the usual rules refuse, so that it goes back unchanged to whoever gave it.
-pub(super) fn own_call_id(item: &UnifiedId, call_id: &str) -> Option<SideResource> {
-    let is_plain = crate::call_id::is_legal(call_id, super::CALL_ID_LENGTH);
+/// Keeps a call ID that the usual rules refuse, or that the record says in another way, so that it goes back unchanged to whoever
+/// gave it.
+pub(super) fn own_call_id(item: &UnifiedId, call_id: &str, is_replaced: bool) -> Option<SideResource> {
+    let is_plain = crate::call_id::is_legal(call_id, super::CALL_ID_LENGTH) && !is_replaced;
     (!is_plain).then(|| private_text(CALL_ID, Some(item), item.resource(3), call_id.as_bytes().to_vec(), Vec::new()))
 }
 

@@ -7,6 +7,7 @@ use super::kept;
 use super::wire::Node;
 use crate::context::EncodeContext;
 use crate::feature::Feature;
+use crate::pairing::{FreeIds, OpenCalls};
 use crate::projection::LossCollector;
 use std::collections::{BTreeMap, BTreeSet};
 use throughline_format::item::{Role, newest_instructions};
@@ -194,28 +195,16 @@ impl<'a> HistoryEncoder<'a> {
 
     /// Gives every call its wire ID, and finds the results.
     fn plan(&mut self) {
-        let mut times: BTreeMap<&str, usize> = BTreeMap::new();
-        let mut taken: BTreeSet<String> = BTreeSet::new();
-        let mut open: BTreeMap<&str, usize> = BTreeMap::new();
+        let (mut ids, mut open) = (FreeIds::default(), OpenCalls::default());
+        let spell = |id: &str| crate::call_id::wire(id, self.max_call_id).into_owned();
         for (index, item) in self.items.iter().enumerate() {
+            open.hear(item);
             if let Some((call_id, _)) = call_kind(&item.body).filter(|_| self.is_typed(item)) {
-                let time = times.entry(call_id).or_default();
-                *time += 1;
-                let again = format!("{call_id}#{time}");
-                let source = if *time == 1 { call_id } else { again.as_str() };
                 // The wire bounds the length only; an ID of this protocol goes back as it came.
-                let is_fine = is_own(item) && (1..=self.max_call_id).contains(&source.len()) && *time == 1;
-                let mut wire_id = if is_fine {
-                    source.to_owned()
-                } else {
-                    crate::call_id::wire(source, self.max_call_id).into_owned()
-                };
-                if taken.contains(&wire_id) {
-                    wire_id = crate::call_id::wire(&format!("{source}##{index}"), self.max_call_id).into_owned();
-                }
-                taken.insert(wire_id.clone());
-                self.call_ids.insert(index, wire_id);
-                open.insert(call_id, index);
+                let is_fine = is_own(item) && (1..=self.max_call_id).contains(&call_id.len());
+                let first = if is_fine { call_id.to_owned() } else { spell(call_id) };
+                self.call_ids.insert(index, ids.take(call_id, first, spell));
+                open.call(call_id, index);
                 continue;
             }
             let result = match &item.body {
@@ -224,7 +213,7 @@ impl<'a> HistoryEncoder<'a> {
                 UnifiedItemBody::CodeExecutionResult(result) => Some(&result.call_id),
                 _ => None,
             };
-            if let Some(call) = result.and_then(|call_id| open.remove(call_id.as_str())) {
+            if let Some(call) = result.and_then(|call_id| open.result(call_id)) {
                 self.calls_of.insert(index, call);
                 self.answered.insert(call);
             }

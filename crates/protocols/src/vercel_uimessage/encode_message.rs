@@ -9,6 +9,7 @@ use super::is_own;
 use super::private::{Kept, MessageForm, message_of};
 use crate::feature::Feature;
 use crate::object::Object;
+use crate::pairing::{FreeIds, OpenCalls};
 use std::collections::{BTreeMap, BTreeSet};
 use throughline_format::item::{ApprovalRequestItem, ApprovalResponseItem, Role, newest_instructions};
 use throughline_format::loss::LossSeverity;
@@ -74,29 +75,28 @@ impl<'a, 'c> Messages<'a, 'c> {
 
     /// Finds the call of every result and approval.
     fn plan(&mut self) {
-        let mut open: BTreeMap<&str, usize> = BTreeMap::new();
+        let (mut ids, mut open) = (FreeIds::default(), OpenCalls::default());
         let mut asked: BTreeMap<&str, usize> = BTreeMap::new();
-        let mut seen: BTreeSet<String> = BTreeSet::new();
+        let spell = |id: &str| crate::call_id::wire(id, 40).into_owned();
         for (index, item) in self.items.iter().enumerate() {
+            open.hear(item);
             if let Some(call) = call_of(item)
                 && let Some(id) = item.call_id()
             {
-                if !seen.insert(call.call_id.clone()) {
-                    // The reader finds a call by its ID alone.
-                    let other = crate::call_id::wire(&format!("{id}#{index}"), 40).into_owned();
-                    let other = if other == id { format!("{other}_") } else { other };
-                    seen.insert(other.clone());
-                    self.call_ids.insert(index, other);
+                // The reader finds a call by its ID alone.
+                let wire_id = ids.take(id, call.call_id.clone(), spell);
+                if wire_id != call.call_id {
+                    self.call_ids.insert(index, wire_id);
                 }
-                open.insert(id, index);
+                open.call(id, index);
             } else if let Some(id) = result_of(item) {
-                if let Some(call) = open.remove(id) {
+                if let Some(call) = open.result(id) {
                     self.results.insert(call, index);
                     self.merged.insert(index);
                 }
             } else if let UnifiedItemBody::ApprovalRequest(request) = &item.body {
-                if let Some(call) = request.call_id.as_deref().and_then(|id| open.get(id)) {
-                    self.questions.insert(*call, index);
+                if let Some(call) = request.call_id.as_deref().and_then(|id| open.newest(id)) {
+                    self.questions.insert(call, index);
                     self.merged.insert(index);
                 }
                 asked.insert(&request.approval_id, index);
