@@ -28,6 +28,8 @@ pub(super) struct PartEncoder<'a> {
     pub(super) model: String,
     /// Whether an answer is written and no history: then nobody checks what is sent back.
     pub(super) answering: bool,
+    /// Nodes that the schemas of the request may still unfold to.
+    pub(super) schema_nodes: usize,
     /// Losses so far.
     pub(super) loss: LossCollector,
 }
@@ -60,6 +62,7 @@ impl<'a> PartEncoder<'a> {
             profile: dialect.profile(),
             model: model.to_owned(),
             answering: false,
+            schema_nodes: super::schema::MAX_NODES,
             loss: LossCollector::new(),
         }
     }

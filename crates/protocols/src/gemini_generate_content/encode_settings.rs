@@ -207,10 +207,10 @@ pub(super) fn schema(
     let capabilities = &encoder.context.capabilities;
     let older = capabilities.list("string_formats").is_some() || capabilities.list("enum_types").is_some();
     let (made, changes) = match encoder.dialect {
-        Dialect::Antigravity => schema::to_proto(schema, Subset::Antigravity),
-        Dialect::Gemini if older => schema::to_proto(schema, Subset::Gemini),
-        Dialect::Vertex if older => schema::to_proto(schema, Subset::Vertex),
-        Dialect::Gemini | Dialect::Vertex => schema::to_json_schema(schema),
+        Dialect::Antigravity => schema::to_proto(schema, Subset::Antigravity, &mut encoder.schema_nodes),
+        Dialect::Gemini if older => schema::to_proto(schema, Subset::Gemini, &mut encoder.schema_nodes),
+        Dialect::Vertex if older => schema::to_proto(schema, Subset::Vertex, &mut encoder.schema_nodes),
+        Dialect::Gemini | Dialect::Vertex => schema::to_json_schema(schema, &mut encoder.schema_nodes),
     };
     for change in changes {
         let at = format!("{path}{}", change.path);

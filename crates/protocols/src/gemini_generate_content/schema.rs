@@ -4,9 +4,12 @@
 //! Only schemas come here: arguments and history are never walked.
 
 mod open;
+mod translator;
 
 pub(super) use open::from_proto;
 use open::lower;
+pub(super) use translator::{Change, MAX_NODES};
+use translator::{MAX_DEPTH, Translator};
 
 use serde_json::{Map, Value};
 use throughline_format::Json;
@@ -22,22 +25,6 @@ pub(super) enum Subset {
     /// What the envelope endpoint takes: a few keywords and no unions.
     Antigravity,
 }
-
-/// Something that could not be said as it was.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Change {
-    /// Pointer into the schema.
-    pub(super) path: String,
-    /// What became of it.
-    pub(super) reason: String,
-    /// Whether the model could notice.
-    pub(super) weakens: bool,
-}
-
-/// Deepest nesting that is rewritten; bodies are refused long before.
-const MAX_DEPTH: usize = 64;
-/// Most nodes that references may unfold to.
-const MAX_NODES: usize = 20_000;
 
 /// Keywords that say nothing to a model.
 const SILENT: &[&str] = &["$schema", "$id", "$comment", "$anchor", "$defs", "definitions", "propertyOrdering"];
@@ -76,33 +63,6 @@ const JSON_PLAIN: &[&str] = &[
     "propertyOrdering",
 ];
 
-struct Translator<'a> {
-    root: &'a Value,
-    changes: Vec<Change>,
-    nodes: usize,
-}
-
-impl Translator<'_> {
-    fn change(&mut self, path: &str, key: &str, reason: impl Into<String>, weakens: bool) {
-        let path = if key.is_empty() {
-            path.to_owned()
-        } else {
-            format!("{path}/{}", escape_pointer_token(key))
-        };
-        self.changes.push(Change {
-            path,
-            reason: reason.into(),
-            weakens,
-        });
-    }
-
-    /// The schema that a local reference means.
-    fn resolve(&self, reference: &str) -> Option<Value> {
-        let pointer = reference.strip_prefix('#')?;
-        self.root.pointer(pointer).cloned()
-    }
-}
-
 fn describe(map: &mut Map<String, Value>, hints: &[String]) {
     if hints.is_empty() {
         return;
@@ -112,15 +72,12 @@ fn describe(map: &mut Map<String, Value>, hints: &[String]) {
     map.insert("description".into(), text.trim().into());
 }
 
-/// The schema as a proto `Schema`, and what it cost.
-pub(super) fn to_proto(schema: &Json, subset: Subset) -> (Json, Vec<Change>) {
+/// The schema as a proto `Schema`, and what it cost. `nodes` are those that the request has left; a schema beyond them becomes one of
+/// any object.
+pub(super) fn to_proto(schema: &Json, subset: Subset, nodes: &mut usize) -> (Json, Vec<Change>) {
     let root = schema.parse();
     let mut translator = Proto {
-        base: Translator {
-            root: &root,
-            changes: Vec::new(),
-            nodes: 0,
-        },
+        base: Translator::new(&root, *nodes),
         subset,
         open: Vec::new(),
         used: std::collections::BTreeSet::new(),
@@ -149,7 +106,7 @@ pub(super) fn to_proto(schema: &Json, subset: Subset) -> (Json, Vec<Change>) {
             map.insert("defs".into(), defs.into());
         }
     }
-    (Json::from_value(&made), translator.base.changes)
+    translator.base.finish(&made, object_stub(""), nodes)
 }
 
 struct Proto<'a> {
@@ -163,14 +120,16 @@ struct Proto<'a> {
 
 impl Proto<'_> {
     fn node(&mut self, schema: &Value, path: &str, depth: usize) -> Value {
-        self.base.nodes += 1;
+        if !self.base.charge(1) {
+            return Value::Null;
+        }
         let Some(given) = schema.as_object() else {
             if schema == &Value::Bool(false) {
                 self.base.change(path, "", "a schema that nothing satisfies is left out", true);
             }
             return Value::Object(Map::new());
         };
-        if depth > MAX_DEPTH || self.base.nodes > MAX_NODES {
+        if depth > MAX_DEPTH {
             self.base.change(path, "", "nested deeper than is sent", true);
             return object_stub("");
         }
@@ -228,7 +187,7 @@ impl Proto<'_> {
             self.base.change(path, "$ref", "a recursive reference is cut", true);
             return object_stub(name);
         }
-        let Some(target) = self.base.resolve(reference) else {
+        let Some(target) = self.base.expand(reference) else {
             self.base
                 .change(path, "$ref", "a reference to something outside of the schema is left out", true);
             return object_stub(name);
@@ -254,7 +213,7 @@ impl Proto<'_> {
         self.base.change(path, "allOf", "merged into the schema", false);
         for part in list {
             let part = match part.get("$ref").and_then(Value::as_str) {
-                Some(reference) if !self.open.iter().any(|open| open == reference) => self.base.resolve(reference).unwrap_or(part),
+                Some(reference) if !self.open.iter().any(|open| open == reference) => self.base.expand(reference).unwrap_or(part),
                 _ => part,
             };
             merge(map, part.as_object());
@@ -521,20 +480,17 @@ fn merge(into: &mut Map<String, Value>, from: Option<&Map<String, Value>>) {
 }
 
 /// The schema with the documented keywords of the JSON Schema fields, and what it cost.
-pub(super) fn to_json_schema(schema: &Json) -> (Json, Vec<Change>) {
+///
+/// `nodes` are those that the request has left, as for [`to_proto`].
+pub(super) fn to_json_schema(schema: &Json, nodes: &mut usize) -> (Json, Vec<Change>) {
     let root = schema.parse();
-    let mut translator = Translator {
-        root: &root,
-        changes: Vec::new(),
-        nodes: 0,
-    };
+    let mut translator = Translator::new(&root, *nodes);
     let made = translator.documented(&root, "", 0);
     translator.recursion(&root);
     if made == root {
-        (schema.clone(), translator.changes)
-    } else {
-        (Json::from_value(&made), translator.changes)
+        return (schema.clone(), translator.changes);
     }
+    translator.finish(&made, serde_json::json!({"type": "object"}), nodes)
 }
 
 impl Translator<'_> {
@@ -542,6 +498,9 @@ impl Translator<'_> {
         let Some(given) = schema.as_object().filter(|_| depth <= MAX_DEPTH) else {
             return schema.clone();
         };
+        if !self.charge(1) {
+            return Value::Null;
+        }
         if let Some(reference) = given.get("$ref").and_then(Value::as_str) {
             if self.resolve(reference).is_none() {
                 self.change(path, "$ref", "a reference to something outside of the schema is left out", true);
@@ -562,7 +521,7 @@ impl Translator<'_> {
         if let Some(Value::Array(list)) = map.remove("allOf") {
             self.change(path, "allOf", "merged into the schema", false);
             for part in list {
-                let target = part.get("$ref").and_then(Value::as_str).and_then(|r| self.resolve(r));
+                let target = part.get("$ref").and_then(Value::as_str).and_then(|r| self.expand(r));
                 merge(&mut map, target.as_ref().unwrap_or(&part).as_object());
             }
         }
@@ -652,7 +611,7 @@ impl Translator<'_> {
                         break;
                     }
                     if !seen.contains(&next) {
-                        todo.extend(self.resolve(&next).map(|v| references(&v)).unwrap_or_default());
+                        todo.extend(self.resolve(&next).map(references).unwrap_or_default());
                         seen.push(next);
                     }
                 }

@@ -10,7 +10,7 @@ fn text(value: &Value) -> Json {
 
 /// The schema in a proto subset, and the pointers of what could not be said as it was.
 fn proto(subset: Subset, schema: Value, expected: Value, lost: &[&str]) {
-    let (made, changes) = to_proto(&text(&schema), subset);
+    let (made, changes) = to_proto(&text(&schema), subset, &mut MAX_NODES.clone());
     assert_eq!(made.parse(), expected, "{schema}");
     let paths: Vec<_> = changes.iter().map(|c| c.path.as_str()).collect();
     assert_eq!(paths, lost, "{schema}");
@@ -141,10 +141,10 @@ fn json_schema_moves_into_the_proto_subset() {
 fn recursion_ends() {
     let node = json!({"$ref": "#/$defs/Node", "$defs": {"Node": {"type": "object",
         "properties": {"next": {"$ref": "#/$defs/Node"}, "all": {"type": "array", "items": {"$ref": "#/$defs/Node"}}}}}});
-    let (made, changes) = to_proto(&text(&node), Subset::Gemini);
+    let (made, changes) = to_proto(&text(&node), Subset::Gemini, &mut MAX_NODES.clone());
     assert!(!made.as_str().contains("$ref"));
     assert_eq!(changes.iter().filter(|c| c.reason.contains("recursive")).count(), 2);
-    let (_, changes) = to_json_schema(&text(&node));
+    let (_, changes) = to_json_schema(&text(&node), &mut MAX_NODES.clone());
     assert_eq!(changes.iter().map(|c| c.path.as_str()).collect::<Vec<_>>(), ["/$defs/Node"]);
     // A schema that unfolds to a tree without end is bounded too.
     let mut defs = Map::new();
@@ -153,14 +153,50 @@ fn recursion_ends() {
         defs.insert(format!("D{n}"), json!({"type": "object", "properties": {"a": next, "b": next}}));
     }
     defs.insert("D40".into(), json!({"type": "string"}));
-    let (made, _) = to_proto(&text(&json!({"$ref": "#/$defs/D0", "$defs": defs})), Subset::Gemini);
-    assert!(made.as_str().len() < 4_000_000);
+    // So are many of them in one request: what goes beyond becomes any object, and a small one still has its place.
+    let tree = text(&json!({"$ref": "#/$defs/D0", "$defs": defs}));
+    let (mut nodes, mut length) = (MAX_NODES, 0);
+    for _ in 0..8 {
+        let (made, changes) = to_proto(&tree, Subset::Antigravity, &mut nodes);
+        length += made.as_str().len();
+        assert_eq!(
+            changes.iter().map(|c| (c.path.as_str(), c.weakens)).collect::<Vec<_>>(),
+            [("", true)]
+        );
+    }
+    assert!(length < 1_000, "{length}");
+    let small = json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/D"}}, "$defs": {"D": {"type": "string"}}});
+    let (made, _) = to_proto(&text(&small), Subset::Antigravity, &mut nodes);
+    assert_eq!(made.parse(), json!({"type": "OBJECT", "properties": {"a": {"type": "STRING"}}}));
+}
+
+#[test]
+fn what_a_request_unfolds_to_counts_its_text_and_what_is_merged_too() {
+    // One long text that many references repeat.
+    let texts: Map<String, Value> = (0..2_000).map(|n| (format!("p{n}"), json!({"$ref": "#/$defs/T"}))).collect();
+    let texts = json!({"type": "object", "properties": texts, "$defs": {"T": {"type": "string", "description": "x".repeat(10_000)}}});
+    // A tree that grows by what has to hold at once.
+    let mut defs = Map::new();
+    for n in 0..40 {
+        let next = json!({"allOf": [{"$ref": format!("#/$defs/D{}", n + 1)}]});
+        defs.insert(format!("D{n}"), json!({"type": "object", "properties": {"a": next, "b": next}}));
+    }
+    defs.insert("D40".into(), json!({"type": "string"}));
+    let merged = json!({"allOf": [{"$ref": "#/$defs/D0"}], "$defs": defs});
+    for schema in [texts, merged] {
+        for subset in [Subset::Gemini, Subset::Antigravity] {
+            let (made, _) = to_proto(&text(&schema), subset, &mut MAX_NODES.clone());
+            assert!(made.as_str().len() < 2_000_000, "{subset:?}: {}", made.as_str().len());
+        }
+        let (made, _) = to_json_schema(&text(&schema), &mut MAX_NODES.clone());
+        assert!(made.as_str().len() < 2_000_000, "{}", made.as_str().len());
+    }
 }
 
 #[test]
 fn json_schema_keeps_to_the_documented_keywords() {
     let check = |schema: Value, expected: Value, lost: &[&str]| {
-        let (made, changes) = to_json_schema(&text(&schema));
+        let (made, changes) = to_json_schema(&text(&schema), &mut MAX_NODES.clone());
         assert_eq!(made.parse(), expected, "{schema}");
         assert_eq!(changes.iter().map(|c| c.path.as_str()).collect::<Vec<_>>(), lost, "{schema}");
     };
