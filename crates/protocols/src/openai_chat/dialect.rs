@@ -133,7 +133,8 @@ const REFUSED: Support = Support::Unsupported("the dialect refuses it");
 const YES: Support = Support::Lossless;
 const AS_FUNCTION: Support = Support::Degraded("as a function with one text");
 const AS_OBJECT: Support = Support::Degraded("as a JSON object, with the schema in a system message");
-const IGNORED_CHOICE: Support = Support::Degraded("only none and auto");
+/// A dialect takes only `none` and `auto`.
+pub(super) const IGNORED_CHOICE: Support = Support::Degraded("only none and auto");
 const AS_SWITCH: Support = Support::Degraded("as a switch");
 const AS_EFFORT: Support = Support::Degraded("as an effort");
 

@@ -12,6 +12,7 @@ use crate::wire::{Extra, TextOr};
 use serde_json::{Value, json};
 use throughline_format::cache::CacheMode;
 use throughline_format::intent::{Include, ParallelTools, ServiceTier};
+use throughline_format::tool::ToolChoiceKind;
 use throughline_format::{Json, ProtocolFamily, UnifiedRequestV2};
 
 /// Root members that are put back only under a condition.
@@ -60,6 +61,18 @@ pub(super) fn adjust(request: &UnifiedRequestV2, root: &Entries, context: &Encod
     if persist == Some(false) && !Dialect::of(context.dialect.as_deref()).stores {
         lossless(Feature::StatePersist);
     }
+    let choice = request.tool_choice.as_ref().map(|choice| choice.kind);
+    if capabilities.support(Feature::ToolChoice) == super::dialect::IGNORED_CHOICE {
+        match choice {
+            Some(ToolChoiceKind::Auto | ToolChoiceKind::None) => capabilities.learn(Feature::ToolChoice, Support::Lossless),
+            // Nothing else says it, so a call that was to be made may not be.
+            Some(ToolChoiceKind::Required | ToolChoiceKind::Named | ToolChoiceKind::Allowed) => {
+                capabilities.learn(Feature::ToolChoice, Support::Unsupported("the dialect chooses tools by itself"));
+            }
+            None => {}
+        }
+    }
+    let mut lossless = |feature: Feature| capabilities.learn(feature, Support::Lossless);
     if same_family {
         lossless(Feature::CacheMode);
         lossless(Feature::GenerationLogitBias);

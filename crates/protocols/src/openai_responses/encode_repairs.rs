@@ -11,27 +11,35 @@ use crate::feature::Feature;
 use std::collections::BTreeSet;
 use throughline_format::item::Role;
 use throughline_format::loss::LossSeverity;
+use throughline_format::tool::Execution;
 use throughline_format::{UnifiedItem, UnifiedItemBody};
 
 impl HistoryEncoder<'_> {
     /// A result without a call becomes text.
     pub(super) fn orphan(&mut self, index: usize, item: &UnifiedItem) {
+        let is_of_provider = match &item.body {
+            UnifiedItemBody::ToolResult(result) => result.execution == Execution::Provider,
+            body => matches!(body, UnifiedItemBody::CodeExecutionResult(_)),
+        };
+        if is_of_provider {
+            let reason = "a result of the provider without its call is said by the assistant";
+            self.lose(LossSeverity::Warning, Feature::ConversationInterruption, index, "", reason);
+            if let Some(said) = told(item) {
+                self.said_by_assistant(index, &said);
+            }
+            return;
+        }
         let reason = "a result without its call is said in a user message";
         self.lose(LossSeverity::Warning, Feature::ConversationInterruption, index, "", reason);
         let mut parts = vec![Node::typed(
             "input_text",
             [("text", Some(Node::text("[Result of a tool call that is not in the history:]")))],
         )];
-        if let UnifiedItemBody::CodeExecutionResult(_) = &item.body {
-            let said = told(item).unwrap_or_default();
-            parts.push(Node::typed("input_text", [("text", Some(Node::text(&said)))]));
-        } else {
-            parts.extend(
-                self.writer
-                    .parts(item.parts(), super::encode_part::Side::Input, is_own(item), "output"),
-            );
-            self.notes(index);
-        }
+        parts.extend(
+            self.writer
+                .parts(item.parts(), super::encode_part::Side::Input, is_own(item), "output"),
+        );
+        self.notes(index);
         let node = Node::typed(
             "message",
             [("role", Some(Node::text("user"))), ("content", Some(Node::List(parts)))],
@@ -130,20 +138,21 @@ impl HistoryEncoder<'_> {
         };
         self.lose(severity, feature, index, "", reason);
         let Some(said) = told(item) else { return };
-        let (role, kind) = match item.role {
-            Some(Role::User | Role::Tool) => ("user", "input_text"),
-            _ => ("assistant", "output_text"),
-        };
-        let part = Node::typed(kind, [("text", Some(Node::text(&said)))]);
-        let node = Node::typed(
-            "message",
-            [("role", Some(Node::text(role))), ("content", Some(Node::List(vec![part])))],
-        );
-        if role == "assistant" {
-            self.said(index, &node);
+        // Only an approval is a word of the user: what a tool found has no more authority than the model that asked for it.
+        if matches!(item.body, B::ApprovalResponse(_)) {
+            let part = Node::typed("input_text", [("text", Some(Node::text(&said)))]);
+            let members = [("role", Some(Node::text("user"))), ("content", Some(Node::List(vec![part])))];
+            self.push(Node::typed("message", members), index);
         } else {
-            self.push(node, index);
+            self.said_by_assistant(index, &said);
         }
+    }
+
+    /// A text that the assistant says.
+    fn said_by_assistant(&mut self, index: usize, said: &str) {
+        let part = Node::typed("output_text", [("text", Some(Node::text(said)))]);
+        let members = [("role", Some(Node::text("assistant"))), ("content", Some(Node::List(vec![part])))];
+        self.said(index, &Node::typed("message", members));
     }
 
     /// Reasoning stands directly before what it was made with, both with their IDs or both without.
