@@ -17,12 +17,12 @@ pub(crate) struct ToolNames {
 impl ToolNames {
     /// The names of a request at a target. When the client's own bytes were passed on, every name is its own.
     pub(crate) fn of(tools: &[UnifiedToolDefinition], target: &Target) -> Self {
-        let renamed = |tool: &UnifiedToolDefinition| {
+        let wire_names = target.codec.wire_tool_names(tools, &target.capabilities);
+        let renamed = |(tool, wire): (&UnifiedToolDefinition, String)| {
             let name = tool.name.clone()?;
-            let wire = target.codec.wire_tool_name(tool, &target.capabilities);
             (wire != name).then(|| (wire, (tool.namespace.clone(), name)))
         };
-        let mut names: BTreeMap<_, _> = tools.iter().filter_map(renamed).collect();
+        let mut names: BTreeMap<_, _> = tools.iter().zip(wire_names).filter_map(renamed).collect();
         // A tool that really has the name that another one was given keeps it.
         for own in tools
             .iter()

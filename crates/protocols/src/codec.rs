@@ -256,6 +256,11 @@ pub trait Codec: Send + Sync {
             .is_none_or(|persist| persist.value)
     }
 
+    /// The names under which a request offers all of these tools, in their order; one may depend on what stands beside it.
+    fn wire_tool_names(&self, tools: &[UnifiedToolDefinition], capabilities: &Capabilities) -> Vec<String> {
+        tools.iter().map(|tool| self.wire_tool_name(tool, capabilities)).collect()
+    }
+
     /// The call ID as this wire may carry it: the ID itself when it is legal, else its deterministic replacement.
     fn wire_call_id<'a>(&self, call_id: &'a str) -> Cow<'a, str>;
 }

@@ -1,6 +1,7 @@
 //! Parts as blocks of the wire; requests and responses share this.
 
 use super::kept;
+use super::tool_names::Names;
 use crate::context::EncodeContext;
 use crate::feature::Feature;
 use crate::keeper;
@@ -23,6 +24,8 @@ pub(super) struct BlockEncoder<'a> {
     pub(super) context: &'a EncodeContext,
     /// Profile of the wire.
     pub(super) profile: UnifiedProtocolProfile,
+    /// Names of the request's tools.
+    pub(super) names: Names,
     /// Losses so far.
     pub(super) loss: LossCollector,
 }
@@ -63,6 +66,7 @@ impl<'a> BlockEncoder<'a> {
         Self {
             context,
             profile,
+            names: Names::default(),
             loss: LossCollector::new(),
         }
     }

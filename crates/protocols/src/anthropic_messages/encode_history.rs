@@ -4,11 +4,10 @@ use super::encode_block::{BlockEncoder, Place, is_native, text, typed};
 use super::encode_hosted::{self, Hosted};
 use super::kept;
 use crate::call_arguments;
-use crate::call_id;
 use crate::feature::Feature;
 use crate::raw::json;
 use crate::visible_text::visible_text;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use throughline_format::cache::{CacheTtl, UnifiedCacheIntent};
 use throughline_format::item::{CallerRef, ReasoningItem, Role, ToolCallItem};
 use throughline_format::loss::LossSeverity::{Info, Warning};
@@ -220,7 +219,7 @@ fn item_atoms(encoder: &mut BlockEncoder<'_>, item: &UnifiedItem, path: &str, ma
             atoms.extend(blocks.into_iter().map(|block| atom(Side::Assistant, Kind::Thinking, block)));
         }
         UnifiedItemBody::ToolCall(call) => {
-            let block = call_block(encoder, call, "tool_use", place);
+            let block = call_block(encoder, item, call, "tool_use", place);
             let block = encoder.with_unmapped(block, references, place);
             atoms.push(atom(Side::Assistant, Kind::Call(call.call_id.clone()), block));
         }
@@ -348,26 +347,32 @@ fn thinking(encoder: &mut BlockEncoder<'_>, item: &UnifiedItem, reasoning: &Reas
 }
 
 /// A call block; the ID is set when the history is put together.
-pub(super) fn call_block(encoder: &mut BlockEncoder<'_>, call: &ToolCallItem, kind: &str, place: Place<'_>) -> Json {
-    let name = super::encode_tools::wire_name(&call.name, &encoder.context.capabilities);
+pub(super) fn call_block(encoder: &mut BlockEncoder<'_>, item: &UnifiedItem, call: &ToolCallItem, kind: &str, place: Place<'_>) -> Json {
+    let is_function = kind == "tool_use";
+    // A toolset of the wire is no namespace of functions.
+    let toolset = call.namespace.as_ref().filter(|namespace| {
+        let is_of_wire = is_native(item.base.provenance.profile.as_ref()) && call.tool_type != UnifiedToolType::Custom;
+        is_function && is_of_wire && !encoder.names.has_namespace(namespace)
+    });
+    let namespace = call.namespace.as_deref().filter(|_| is_function && toolset.is_none());
+    let name = if is_function {
+        encoder.names.wire(namespace, &call.name).into_owned()
+    } else {
+        crate::tool_name::wire(None, &call.name, encoder.context.capabilities.knobs().max_tool_name_length).into_owned()
+    };
     if name != call.name {
-        encoder.lost(Warning, Feature::ToolName, place, "the target's alphabet for tool names is smaller");
+        let reason = "the call has the name that its tool has at the target";
+        encoder.lost(Warning, Feature::ToolName, place, reason);
     }
     typed(
         kind,
         [
             ("id", Some(json(&call.call_id))),
-            ("name", Some(json(&*name))),
+            ("name", Some(json(&name))),
             ("server_name", call.server_label.as_ref().map(json)),
             ("input", Some(input_object(encoder, call, place))),
             ("caller", call.caller.as_ref().map(caller)),
-            (
-                "toolset_name",
-                call.namespace
-                    .as_ref()
-                    .filter(|_| kind == "tool_use" && call.tool_type != UnifiedToolType::Custom)
-                    .map(json),
-            ),
+            ("toolset_name", toolset.map(json)),
         ],
     )
 }
@@ -428,16 +433,4 @@ pub(super) fn result_block(
         ],
     );
     (block, inner)
-}
-
-/// A free wire ID for a call: legal, and unique within the request.
-pub(super) fn free_id(call_id: &str, max_length: usize, used: &mut BTreeSet<String>) -> String {
-    let mut id = call_id::wire(call_id, max_length).into_owned();
-    let mut salt = 1;
-    while !used.insert(id.clone()) {
-        salt += 1;
-        // A space makes the text illegal, so that it is always replaced by a digest.
-        id = call_id::wire(&format!("{call_id} {salt}"), max_length).into_owned();
-    }
-    id
 }

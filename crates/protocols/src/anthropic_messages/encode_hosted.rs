@@ -112,7 +112,7 @@ impl BlockEncoder<'_> {
         } else {
             "server_tool_use"
         };
-        let block = call_block(self, call, kind, place);
+        let block = call_block(self, item, call, kind, place);
         let block = self.with_unmapped(block, item.base.provider_data.as_ref(), place);
         (Kind::ServerCall(call.call_id.clone(), said), block)
     }

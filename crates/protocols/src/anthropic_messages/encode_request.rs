@@ -5,6 +5,7 @@ use super::encode_history::{self, Kind, Mark, Marks};
 use super::encode_parameters::{Parameters, ThinkingKind};
 use super::encode_turns::{self, MarkSlot, Turn};
 use super::kept;
+use super::tool_names::Names;
 use super::{AnthropicMessages, encode_tools};
 use crate::codec::{Codec as _, Encoded};
 use crate::context::EncodeContext;
@@ -22,6 +23,7 @@ use throughline_format::{Json, PartBody, UnifiedItem, UnifiedItemBody, UnifiedRe
 /// Writes a request body.
 pub(super) fn encode(request: &UnifiedRequestV2, context: &EncodeContext) -> Encoded {
     let mut encoder = BlockEncoder::new(context, AnthropicMessages.profile());
+    encoder.names = Names::of(&request.tools, &context.capabilities);
     encoder.loss.report_intents_without_store(request, &context.capabilities);
     let root = context
         .private

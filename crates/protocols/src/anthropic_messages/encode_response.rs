@@ -3,7 +3,7 @@
 use super::encode_block::{is_native, typed};
 use super::kept;
 use super::out_block::{OutBlock, OutKind};
-use super::{encode_hosted, encode_tools, usage};
+use super::{encode_hosted, usage};
 use crate::codec::Encoded;
 use crate::context::EncodeContext;
 use crate::feature::Feature;
@@ -415,10 +415,13 @@ impl Writer {
             self.loss
                 .info(Feature::ToolCallId, path, "the call ID is replaced by one of the target's alphabet");
         }
-        let name = encode_tools::wire_name(&call.name, &self.context.capabilities);
+        let native = is_native(item.base.provenance.profile.as_ref());
+        let toolset = call.namespace.as_ref().filter(|_| native);
+        let namespace = call.namespace.as_deref().filter(|_| !native);
+        let name = crate::tool_name::answered(namespace, &call.name, self.context.capabilities.knobs().max_tool_name_length);
         if name != call.name {
-            self.loss
-                .warning(Feature::ToolName, path, "the target's alphabet for tool names is smaller");
+            let reason = "the target has no namespaces; this one stands in front of the name";
+            self.loss.warning(Feature::ToolName, path, reason);
         }
         let caller = call.caller.as_ref().map(|caller| {
             if caller.call_id.is_none() {
@@ -435,13 +438,7 @@ impl Writer {
                 ("server_name", call.server_label.as_ref().map(json)),
                 ("input", Some(object(Vec::new()))),
                 ("caller", caller),
-                (
-                    "toolset_name",
-                    call.namespace
-                        .as_ref()
-                        .filter(|_| is_native(item.base.provenance.profile.as_ref()))
-                        .map(json),
-                ),
+                ("toolset_name", toolset.map(json)),
             ],
         );
         OutBlock {

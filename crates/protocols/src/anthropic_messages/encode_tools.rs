@@ -2,20 +2,21 @@
 
 use super::decode_state::SERVER_ONLY;
 use super::decode_tools::VENDOR_TOOLS;
-use super::encode_block::{BlockEncoder, typed};
+use super::encode_block::{BlockEncoder, is_native, typed};
 use super::encode_history::Mark;
 use super::encode_state;
 use super::schema;
-use crate::capability::Capabilities;
+use super::tool_names::Names;
 use crate::feature::Feature;
 use crate::raw::{self};
 use crate::raw::{json, object};
 use crate::tool_offer::ToolOffer;
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use throughline_format::intent::{ParallelTools, UnifiedRequirement};
 use throughline_format::loss::LossSeverity;
-use throughline_format::tool::{AllowedMode, ApprovalRule, Caller, ToolApproval, ToolChoiceKind, UnifiedHostedToolConfig};
+use throughline_format::tool::{
+    AllowedMode, ApprovalRule, Caller, Execution, ToolApproval, ToolChoiceKind, UnifiedHostedToolConfig, UnifiedToolSelector,
+};
 use throughline_format::{Json, UnifiedRequestV2, UnifiedToolDefinition, UnifiedToolType};
 
 /// A tool as the wire takes it, with its cache mark.
@@ -32,22 +33,18 @@ pub(super) struct WireTool {
     pub(super) path: String,
 }
 
-/// The name as the wire may carry it: itself, else with other characters replaced and a digest that keeps names apart.
-pub(super) fn wire_name<'a>(name: &'a str, capabilities: &Capabilities) -> Cow<'a, str> {
-    crate::tool_name::wire(None, name, capabilities.knobs().max_tool_name_length)
-}
-
 /// All tools that the target can offer.
 pub(super) fn tools(encoder: &mut BlockEncoder<'_>, request: &UnifiedRequestV2) -> Vec<WireTool> {
     let mut names = BTreeSet::new();
     let mut found = Vec::new();
+    let is_own = is_native(Some(&request.source.profile));
     for (n, tool) in request.tools.iter().enumerate() {
         let path = format!("/tools/{n}");
         let mut entries = encode_state::all_unmapped(encoder, tool);
         entries.retain(|entry| !encode_state::is_of_server(entry));
         let json = match ToolOffer::of(tool, !entries.is_empty()) {
-            ToolOffer::OwnForm => tool_json(encoder, tool, &path),
-            ToolOffer::OwnFormOrFunction if has_form(tool) => tool_json(encoder, tool, &path),
+            ToolOffer::OwnForm => tool_json(encoder, tool, is_own, &path),
+            ToolOffer::OwnFormOrFunction if has_form(tool, is_own) => tool_json(encoder, tool, is_own, &path),
             ToolOffer::OwnFormOrFunction | ToolOffer::Function => {
                 if tool.kind != UnifiedToolType::Function {
                     encoder.loss.info(
@@ -64,10 +61,7 @@ pub(super) fn tools(encoder: &mut BlockEncoder<'_>, request: &UnifiedRequestV2) 
             }
         };
         let Some(json) = json else { continue };
-        let name = tool
-            .name
-            .as_deref()
-            .map(|name| wire_name(name, &encoder.context.capabilities).into_owned());
+        let name: Option<String> = raw::get(&json, "name").and_then(|name| name.decode().ok());
         if name.as_ref().is_some_and(|name| !names.insert(name.clone())) {
             encoder
                 .loss
@@ -111,7 +105,7 @@ fn lost(encoder: &mut BlockEncoder<'_>, tool: &UnifiedToolDefinition, feature: F
     encoder.loss.add(LossSeverity::of_requirement(requirement), feature, path, reason);
 }
 
-fn tool_json(encoder: &mut BlockEncoder<'_>, tool: &UnifiedToolDefinition, path: &str) -> Option<Json> {
+fn tool_json(encoder: &mut BlockEncoder<'_>, tool: &UnifiedToolDefinition, is_own: bool, path: &str) -> Option<Json> {
     match &tool.kind {
         UnifiedToolType::Function => Some(function(encoder, tool, path)),
         UnifiedToolType::Custom => {
@@ -132,30 +126,37 @@ fn tool_json(encoder: &mut BlockEncoder<'_>, tool: &UnifiedToolDefinition, path:
                     ))
                 },
             );
+            named(encoder, tool, path);
             Some(custom(
-                &encoder.context.capabilities,
+                &encoder.names,
                 tool,
                 description,
                 Json::from_text(schema.to_owned()).unwrap_or_else(|_| Json::null()),
                 None,
             ))
         }
-        kind => vendor(encoder, tool, kind, path),
+        kind => vendor(encoder, tool, kind, is_own, path),
     }
 }
 
-fn function(encoder: &mut BlockEncoder<'_>, tool: &UnifiedToolDefinition, path: &str) -> Json {
-    if tool
-        .name
-        .as_deref()
-        .is_some_and(|name| wire_name(name, &encoder.context.capabilities) != name)
-    {
-        encoder.loss.warning(
-            Feature::ToolName,
-            format!("{path}/name"),
-            "the target's alphabet for tool names is smaller",
-        );
+/// Tells when a function goes by another name than its own.
+fn named(encoder: &mut BlockEncoder<'_>, tool: &UnifiedToolDefinition, path: &str) {
+    let name = tool.name.as_deref().unwrap_or("tool");
+    if encoder.names.wire(tool.namespace.as_deref(), name) == name {
+        return;
     }
+    let reason = if encoder.names.is_shared(name) {
+        "a tool of the target has this name; calls come back with the function's own"
+    } else if tool.namespace.is_some() {
+        "the target has no namespaces; this one stands in front of the name"
+    } else {
+        "the target's alphabet for tool names is smaller"
+    };
+    encoder.loss.warning(Feature::ToolName, format!("{path}/name"), reason);
+}
+
+fn function(encoder: &mut BlockEncoder<'_>, tool: &UnifiedToolDefinition, path: &str) -> Json {
+    named(encoder, tool, path);
     if tool.output_schema.is_some() {
         encoder.loss.info(
             Feature::ToolFunction,
@@ -209,17 +210,13 @@ fn function(encoder: &mut BlockEncoder<'_>, tool: &UnifiedToolDefinition, path: 
         );
         strict = None;
     }
-    custom(&encoder.context.capabilities, tool, description, schema, strict)
+    custom(&encoder.names, tool, description, schema, strict)
 }
 
-fn custom(
-    capabilities: &Capabilities,
-    tool: &UnifiedToolDefinition,
-    description: Option<String>,
-    schema: Json,
-    strict: Option<bool>,
-) -> Json {
-    let name = wire_name(tool.name.as_deref().unwrap_or("tool"), capabilities).into_owned();
+fn custom(names: &Names, tool: &UnifiedToolDefinition, description: Option<String>, schema: Json, strict: Option<bool>) -> Json {
+    let name = names
+        .wire(tool.namespace.as_deref(), tool.name.as_deref().unwrap_or("tool"))
+        .into_owned();
     let mut members = vec![("name".to_owned(), json(&name))];
     let mut add = |key: &str, value: Option<Json>| members.extend(value.map(|v| (key.to_owned(), v)));
     add("description", description.map(|d| json(&d)));
@@ -256,49 +253,154 @@ const fn default_version(kind: &UnifiedToolType) -> Option<&'static str> {
     }
 }
 
-/// Whether the wire has the tool as its own: a dated type that it came with, or one that a tool without a date is offered as.
-fn has_form(tool: &UnifiedToolDefinition) -> bool {
-    let is_known = VENDOR_TOOLS.iter().any(|(_, kind, ..)| *kind == tool.kind);
-    is_known && (tool.version.is_some() || default_version(&tool.kind).is_some()) || matches!(tool.kind, UnifiedToolType::Other(_))
+/// The dates that the types of the wire have.
+const VERSIONS: &[(&str, &[&str])] = &[
+    ("bash", &["20241022", "20250124"]),
+    ("text_editor", &["20241022", "20250124", "20250429", "20250728"]),
+    ("memory", &["20250818"]),
+    ("computer", &["20241022", "20250124", "20251124"]),
+    ("computer_toolset", &["20260801"]),
+    ("browser_toolset", &["20260801"]),
+    ("web_search", &["20250305", "20260209", "20260318"]),
+    ("web_fetch", &["20250910", "20260209", "20260309", "20260318"]),
+    ("code_execution", &["20250522", "20250825", "20260120", "20260521"]),
+    ("tool_search_tool_bm25", &["20251119"]),
+    ("tool_search_tool_regex", &["20251119"]),
+    ("advisor", &["20260301"]),
+];
+
+/// A tool of the provider's as the wire says it.
+struct HostedForm {
+    /// Its type without the date.
+    stem: String,
+    /// The date.
+    version: Option<String>,
+    /// Whether the date is the one that the tool came with.
+    is_dated: bool,
+    name: Option<String>,
 }
 
-fn vendor(encoder: &mut BlockEncoder<'_>, tool: &UnifiedToolDefinition, kind: &UnifiedToolType, path: &str) -> Option<Json> {
+/// The tool of the provider's that a tool is offered as. A date counts when it came over this wire or is one of its dates: other
+/// wires have dates of their own, and a type that is made of one exists nowhere.
+fn hosted_form(tool: &UnifiedToolDefinition, is_own: bool) -> Option<HostedForm> {
+    let stem = match &tool.kind {
+        // A toolset stands beside its server, and the container has the skills.
+        UnifiedToolType::Mcp | UnifiedToolType::Skill => return None,
+        UnifiedToolType::Other(word) => word.strip_prefix("anthropic-messages:")?,
+        // The provider would search, and the client is to.
+        UnifiedToolType::ToolSearch if tool.execution != Execution::Provider => return None,
+        UnifiedToolType::ToolSearch if tool.name.as_deref().is_some_and(|n| n.contains("regex")) => "tool_search_tool_regex",
+        UnifiedToolType::ToolSearch => "tool_search_tool_bm25",
+        UnifiedToolType::ComputerUse if tool.name.is_none() => match tool.config.as_ref()?.environment.as_deref()? {
+            "browser" => "browser_toolset",
+            "computer" => "computer_toolset",
+            _ => return None,
+        },
+        known => VENDOR_TOOLS.iter().find(|(_, kind, ..)| kind == known).map(|(stem, ..)| *stem)?,
+    };
+    let is_of_wire = is_own || matches!(tool.kind, UnifiedToolType::Other(_));
+    let is_date = |version: &str| {
+        let dates = VERSIONS.iter().find(|(known, _)| *known == stem);
+        dates.is_some_and(|(_, dates)| dates.contains(&version))
+    };
+    let dated = tool.version.clone().filter(|version| is_of_wire || is_date(version));
+    let default = default_version(&tool.kind);
+    let needs_no_date = matches!(tool.kind, UnifiedToolType::Other(_) | UnifiedToolType::ToolSearch);
+    if dated.is_none() && default.is_none() && !needs_no_date {
+        return None;
+    }
+    // Names of such tools are fixed; only an editor's depends on its date.
+    let fixed = (default.is_some() || tool.kind == UnifiedToolType::ToolSearch).then(|| stem.to_owned());
+    let own = tool.name.clone().filter(|_| is_of_wire || dated.is_some());
+    Some(HostedForm {
+        stem: stem.to_owned(),
+        is_dated: dated.is_some(),
+        version: dated.or_else(|| default.map(str::to_owned)),
+        name: own.or(fixed),
+    })
+}
+
+/// The name that a tool has at the provider as one of the provider's own.
+pub(super) fn hosted_name(tool: &UnifiedToolDefinition) -> Option<String> {
+    let is_offered = matches!(ToolOffer::of(tool, true), ToolOffer::OwnForm | ToolOffer::OwnFormOrFunction);
+    let is_hosted = !matches!(tool.kind, UnifiedToolType::Function | UnifiedToolType::Custom);
+    hosted_form(tool, false).filter(|_| is_offered && is_hosted)?.name
+}
+
+/// Whether the wire has the tool as its own: a dated type that it came with, or one that a tool without a date is offered as.
+fn has_form(tool: &UnifiedToolDefinition, is_own: bool) -> bool {
+    match tool.kind {
+        UnifiedToolType::Mcp => tool.version.is_some(),
+        _ => hosted_form(tool, is_own).is_some(),
+    }
+}
+
+fn vendor(encoder: &mut BlockEncoder<'_>, tool: &UnifiedToolDefinition, kind: &UnifiedToolType, is_own: bool, path: &str) -> Option<Json> {
     let feature = Feature::of_tool(kind);
     let config = tool.config.clone().unwrap_or_default();
-    let stem = match kind {
+    match kind {
         UnifiedToolType::Mcp => return mcp_toolset(encoder, tool, &config, path),
         // The container has the skills.
         UnifiedToolType::Skill => return None,
-        UnifiedToolType::Other(word) => word.strip_prefix("anthropic-messages:"),
-        UnifiedToolType::ToolSearch => Some(if tool.name.as_deref().is_some_and(|n| n.contains("regex")) {
-            "tool_search_tool_regex"
+        _ => {}
+    }
+    let Some(form) = hosted_form(tool, is_own) else {
+        let reason = if *kind == UnifiedToolType::ToolSearch {
+            "the client is to search, and at the target only the provider does"
         } else {
-            "tool_search_tool_bm25"
-        }),
-        UnifiedToolType::ComputerUse if tool.name.is_none() => match config.environment.as_deref() {
-            Some("browser") => Some("browser_toolset"),
-            Some("computer") => Some("computer_toolset"),
-            _ => None,
-        },
-        known => VENDOR_TOOLS.iter().find(|(_, kind, ..)| kind == known).map(|(stem, ..)| *stem),
-    };
-    let native = tool.version.is_some() || matches!(kind, UnifiedToolType::Other(_) | UnifiedToolType::ToolSearch);
-    let Some(stem) = stem.filter(|_| native || default_version(kind).is_some()) else {
-        lost(encoder, tool, feature, path, "the target has no such hosted tool");
+            "the target has no such hosted tool"
+        };
+        lost(encoder, tool, feature, path, reason);
         return None;
     };
-    if tool.version.is_none() && default_version(kind).is_some() {
+    if !form.is_dated && default_version(kind).is_some() {
         lost(encoder, tool, feature, path, "offered as the target's own hosted tool");
     }
-    let word = match tool.version.as_deref().or(default_version(kind)) {
-        Some(version) => format!("{stem}_{version}"),
-        None => stem.to_owned(),
+    if tool.version.is_some() && !form.is_dated {
+        let reason = "the version is of another wire's tool; the target's own has the target's date";
+        encoder.loss.info(feature, format!("{path}/version"), reason);
+    }
+    if tool.name.is_some() && tool.name != form.name {
+        let reason = "the name of the target's own tool is fixed";
+        encoder.loss.info(feature, format!("{path}/name"), reason);
+    }
+    left_behind(encoder, feature, &config, path);
+    let word = match &form.version {
+        Some(version) => format!("{}_{version}", form.stem),
+        None => form.stem.clone(),
     };
-    if stem.ends_with("_toolset") {
+    if form.stem.ends_with("_toolset") {
         encoder.remark(&format!("{path}/config/environment"), "said by the type of the tool");
     }
-    let name = tool.name.clone().or_else(|| default_version(kind).map(|_| stem.to_owned()));
-    Some(vendor_json(tool, &word, name, &config))
+    Some(vendor_json(tool, &word, form.name, &config))
+}
+
+/// Options that no tool of the provider's has.
+fn left_behind(encoder: &mut BlockEncoder<'_>, feature: Feature, config: &UnifiedHostedToolConfig, path: &str) {
+    let reason = "the target's own tool has no such option";
+    if config.context_size.is_some() {
+        encoder.loss.info(feature, format!("{path}/config/contextSize"), reason);
+    }
+    for (member, is_there) in [
+        ("searchTypes", config.search_types.is_some()),
+        ("timeRange", config.time_range.is_some()),
+        ("maxResults", config.max_results.is_some()),
+        ("scoreThreshold", config.score_threshold.is_some()),
+        ("filter", config.filter.is_some()),
+        ("ranker", config.ranker.is_some()),
+        ("latitude", config.latitude.is_some()),
+        ("longitude", config.longitude.is_some()),
+        ("language", config.language.is_some()),
+        ("widget", config.widget.is_some()),
+        ("memoryLimit", config.memory_limit.is_some()),
+        ("network", config.network.is_some()),
+        ("connector", config.connector.is_some()),
+        ("image", config.image.is_some()),
+    ] {
+        if is_there {
+            encoder.loss.warning(feature, format!("{path}/config/{member}"), reason);
+        }
+    }
 }
 
 /// The toolset of an MCP server; the server itself stands in a list of its own.
@@ -413,6 +515,18 @@ pub(super) fn historic(encoder: &mut BlockEncoder<'_>, names: BTreeSet<String>) 
         .collect()
 }
 
+/// The name on the wire of the tool that is meant: by kind and name, else by name alone, else the only one of its kind.
+fn offered(request: &UnifiedRequestV2, tools: &[WireTool], wanted: &UnifiedToolSelector) -> Option<String> {
+    let find = |is: &dyn Fn(&UnifiedToolDefinition) -> bool| request.tools.iter().position(is);
+    let of_kind = find(&|tool| tool.kind == wanted.tool_type && tool.name == wanted.name);
+    let at = match wanted.name {
+        Some(_) => of_kind.or_else(|| find(&|tool| tool.name == wanted.name)),
+        None => of_kind.or_else(|| find(&|tool| tool.kind == wanted.tool_type)),
+    }?;
+    let path = format!("/tools/{at}");
+    tools.iter().find(|tool| tool.path == path)?.name.clone()
+}
+
 /// The tool choice, the parallel policy included.
 pub(super) fn choice(encoder: &mut BlockEncoder<'_>, request: &UnifiedRequestV2, tools: &[WireTool]) -> Option<Json> {
     let parallel = request.generation.parallel_tools.as_ref();
@@ -436,13 +550,8 @@ pub(super) fn choice(encoder: &mut BlockEncoder<'_>, request: &UnifiedRequestV2,
     };
     let lost =
         |encoder: &mut BlockEncoder<'_>, feature, reason: &str| encoder.loss.intent(choice.requirement, feature, "/toolChoice", reason);
-    let name = choice
-        .tool
-        .as_ref()
-        .and_then(|t| t.name.as_deref())
-        .map(|n| wire_name(n, &encoder.context.capabilities).into_owned());
-    let named = |encoder: &mut BlockEncoder<'_>, name: Option<String>| {
-        let known = name.filter(|name| tools.iter().any(|t| t.name.as_ref() == Some(name)));
+    let named = |encoder: &mut BlockEncoder<'_>, tool: Option<&UnifiedToolSelector>| {
+        let known = tool.and_then(|tool| offered(request, tools, tool));
         if known.is_none() {
             lost(encoder, Feature::ToolChoice, "the chosen tool is not offered");
         }
@@ -452,17 +561,12 @@ pub(super) fn choice(encoder: &mut BlockEncoder<'_>, request: &UnifiedRequestV2,
         ToolChoiceKind::Auto => ("auto", None),
         ToolChoiceKind::None => ("none", None),
         ToolChoiceKind::Required => ("any", None),
-        ToolChoiceKind::Named => match named(encoder, name) {
+        ToolChoiceKind::Named => match named(encoder, choice.tool.as_ref()) {
             Some(name) => ("tool", Some(name)),
             None => ("auto", None),
         },
         ToolChoiceKind::Allowed => match (choice.tools.as_deref(), choice.mode) {
-            (Some([one]), Some(AllowedMode::Required)) => match named(
-                encoder,
-                one.name
-                    .as_deref()
-                    .map(|n| wire_name(n, &encoder.context.capabilities).into_owned()),
-            ) {
+            (Some([one]), Some(AllowedMode::Required)) => match named(encoder, Some(one)) {
                 Some(name) => ("tool", Some(name)),
                 None => ("any", None),
             },

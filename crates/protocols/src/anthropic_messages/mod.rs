@@ -44,6 +44,7 @@ mod kept;
 mod out_block;
 pub(crate) mod requirements;
 mod schema;
+mod tool_names;
 mod usage;
 pub mod wire;
 pub mod wire_events;
@@ -141,7 +142,12 @@ impl Codec for AnthropicMessages {
     }
 
     fn wire_tool_name(&self, tool: &UnifiedToolDefinition, capabilities: &Capabilities) -> String {
-        encode_tools::wire_name(tool.name.as_deref().unwrap_or_default(), capabilities).into_owned()
+        tool_names::Names::of(std::slice::from_ref(tool), capabilities).of_tool(tool)
+    }
+
+    fn wire_tool_names(&self, tools: &[UnifiedToolDefinition], capabilities: &Capabilities) -> Vec<String> {
+        let names = tool_names::Names::of(tools, capabilities);
+        tools.iter().map(|tool| names.of_tool(tool)).collect()
     }
 
     fn continuation(&self, schema: &str) -> Option<Continuation> {

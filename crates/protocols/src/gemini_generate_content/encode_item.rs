@@ -3,7 +3,7 @@
 use super::encode_part::{PartEncoder, Place, part_of, text};
 use super::kept::{is_made, signature_of_item};
 use super::models::Generation;
-use super::tool_names::wire_name;
+use super::tool_names::{MAX_NAME, wire_name};
 use crate::call_arguments;
 use crate::feature::Feature;
 use crate::raw::{self, json, object, put};
@@ -183,7 +183,11 @@ impl PartEncoder<'_> {
     }
 
     fn call(&mut self, item: &UnifiedItem, call: &ToolCallItem, place: Place<'_>) -> Json {
-        let name = wire_name(call.namespace.as_deref(), &call.name);
+        let name = if self.answering {
+            crate::tool_name::answered(call.namespace.as_deref(), &call.name, MAX_NAME)
+        } else {
+            wire_name(call.namespace.as_deref(), &call.name)
+        };
         if name != call.name {
             self.lost(Warning, Feature::ToolName, place, "the target's alphabet for tool names is smaller");
         }

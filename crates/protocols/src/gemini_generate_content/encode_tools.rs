@@ -6,9 +6,11 @@ use super::encode_part::{PartEncoder, part_of};
 use super::encode_settings;
 use super::models::Generation;
 use super::tool_names::wire_name;
+use crate::call_arguments::object_schema;
 use crate::feature::Feature;
 use crate::keeper::unmapped_of;
 use crate::raw::{json, number, object, put_all};
+use crate::tool_name::namespace_of;
 use crate::tool_offer::as_function;
 use std::collections::BTreeSet;
 use throughline_format::intent::{Include, ParallelTools};
@@ -177,6 +179,13 @@ fn function(
         None if !native => members.push(("description".into(), json(""))),
         None => {}
     }
+    let is_written = native || written.iter().any(|(key, _)| key == "parameters");
+    let arguments = tool.input_schema.as_ref().filter(|_| !is_written).and_then(object_schema);
+    if arguments.is_some() {
+        let reason = "the target takes only schemas of objects";
+        let at = format!("{path}/inputSchema");
+        encoder.loss.intent(requirement, Feature::ToolFunction, at, reason);
+    }
     let mut put = |members: &mut Vec<(String, Json)>, schema: Option<&Json>, proto: &str, json_key: &str, at: &str| {
         if let Some((_, value)) = written.iter().find(|(key, _)| key == proto) {
             members.push((proto.to_owned(), value.clone()));
@@ -189,7 +198,7 @@ fn function(
     };
     put(
         &mut members,
-        tool.input_schema.as_ref(),
+        arguments.as_ref().or(tool.input_schema.as_ref()),
         "parameters",
         "parametersJsonSchema",
         "inputSchema",
@@ -226,10 +235,17 @@ fn attributes(encoder: &mut PartEncoder<'_>, tool: &UnifiedToolDefinition, path:
         "strict",
         "calls are checked for the request as a whole, not by tool",
     );
+    // Not to be strict asks for nothing.
     lost(
-        tool.strict == Some(false) || tool.eager_input.is_some() || tool.r#async.is_some(),
+        tool.eager_input.is_some(),
         Feature::ToolDescription,
-        "strict",
+        "eagerInput",
+        "the target has no form for it",
+    );
+    lost(
+        tool.r#async.is_some(),
+        Feature::ToolDescription,
+        "async",
         "the target has no form for it",
     );
     lost(
@@ -442,7 +458,7 @@ fn choice(encoder: &mut PartEncoder<'_>, request: &UnifiedRequestV2, tools: &Wir
         None
     };
     let known = |name: &str| {
-        let wire = wire_name(None, name).into_owned();
+        let wire = wire_name(namespace_of(&request.tools, name), name).into_owned();
         (native || tools.names.contains(&wire)).then_some(wire)
     };
     let selected = || {

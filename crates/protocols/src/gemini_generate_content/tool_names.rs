@@ -4,12 +4,10 @@ use std::borrow::Cow;
 
 /// Longest name, by the published proto.
 pub(super) const MAX_NAME: usize = 64;
-/// Longest name that the service is known to take from its own clients.
-const TOLERATED: usize = 128;
 
 /// The name as the wire may carry it: itself when it is legal, else a replacement that ends in its digest.
 pub(super) fn wire_name<'a>(namespace: Option<&str>, name: &'a str) -> Cow<'a, str> {
-    if namespace.is_none() && is_legal(name, TOLERATED) {
+    if namespace.is_none() && is_legal(name, MAX_NAME) {
         return Cow::Borrowed(name);
     }
     let replaced = crate::tool_name::wire(namespace, name, MAX_NAME);
@@ -39,9 +37,12 @@ mod tests {
             ("-x", None),
             ("mit leer", None),
             ("", None),
+            (&"a".repeat(64), Some(&*"a".repeat(64))),
+            (&"a".repeat(65), None),
+            (&"a".repeat(128), None),
         ] {
             let wire = wire_name(None, name);
-            assert!(is_legal(&wire, TOLERATED), "{name}: {wire}");
+            assert!(is_legal(&wire, MAX_NAME), "{name}: {wire}");
             if let Some(expected) = expected {
                 assert_eq!(wire, expected);
             } else {

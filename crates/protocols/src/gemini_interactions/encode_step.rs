@@ -380,7 +380,11 @@ impl<'a> StepEncoder<'a> {
     }
 
     fn call(&mut self, item: &UnifiedItem, call: &ToolCallItem, place: Place<'_>) -> Json {
-        let name = wire_name(call.namespace.as_deref(), &call.name);
+        let name = if self.answering {
+            crate::tool_name::answered(call.namespace.as_deref(), &call.name, super::MAX_NAME).into_owned()
+        } else {
+            wire_name(call.namespace.as_deref(), &call.name)
+        };
         if name != call.name {
             self.lost(Warning, Feature::ToolName, place, "the target's alphabet for tool names is smaller");
         }

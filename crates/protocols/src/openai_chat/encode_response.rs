@@ -183,13 +183,15 @@ impl ResponseEncoder<'_> {
             }
             UnifiedItemBody::ToolCall(call) if call.execution == Execution::Client => {
                 message.legacy |= form.legacy;
+                let name = crate::tool_name::answered(
+                    call.namespace.as_deref(),
+                    &call.name,
+                    self.context.capabilities.knobs().max_tool_name_length,
+                );
                 let inner = if call.tool_type == UnifiedToolType::Custom {
-                    ("custom", json!({"name": call.name, "input": call.raw_arguments}))
+                    ("custom", json!({"name": name, "input": call.raw_arguments}))
                 } else {
-                    (
-                        "function",
-                        json!({"name": call.name, "arguments": super::arguments_for_client(call)}),
-                    )
+                    ("function", json!({"name": name, "arguments": super::arguments_for_client(call)}))
                 };
                 let mut value = json!({"id": call.call_id, "type": inner.0, inner.0: inner.1});
                 let signature = payload(

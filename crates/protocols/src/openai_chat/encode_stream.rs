@@ -409,10 +409,15 @@ impl ChatStreamEncoder {
                 sent: String::new(),
             },
         );
+        let name = crate::tool_name::answered(
+            call.namespace.as_deref(),
+            &call.name,
+            self.context.capabilities.knobs().max_tool_name_length,
+        );
         let mut value = if is_custom {
-            json!({"index": index, "id": call.call_id, "type": "custom", "custom": {"name": call.name, "input": ""}})
+            json!({"index": index, "id": call.call_id, "type": "custom", "custom": {"name": name, "input": ""}})
         } else {
-            json!({"index": index, "id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": ""}})
+            json!({"index": index, "id": call.call_id, "type": "function", "function": {"name": name, "arguments": ""}})
         };
         let linkage = call.private_linkage.clone().map(|l| vec![l]);
         let signature = payload(self.context.private.as_ref(), linkage.as_ref(), THOUGHT_SIGNATURE);

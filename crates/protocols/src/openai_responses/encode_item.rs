@@ -272,7 +272,11 @@ impl<'a> Writer<'a> {
 
     fn call(&mut self, item: &UnifiedItem, call: &ToolCallItem) -> Node {
         let call_id = Some(self.id_of(&call.call_id));
-        let name = crate::tool_name::wire(None, &call.name, MAX_NAME).into_owned();
+        let name = if self.is_answer() {
+            call.name.clone()
+        } else {
+            crate::tool_name::wire(None, &call.name, MAX_NAME).into_owned()
+        };
         if name != call.name {
             let reason = "the target refuses this name; it gets a replacement derived from it";
             self.note(LossSeverity::Info, Feature::ToolName, "/name", reason);
