@@ -13,7 +13,9 @@ use crate::visible_text::visible_text;
 use throughline_format::loss::LossSeverity;
 use throughline_format::media::{InlineEncoding, UnifiedDataSource, decode_base64, encode_base64};
 use throughline_format::part::{GroundingSourcePart, JsonPart, MediaPart, TextPart};
-use throughline_format::{Json, PartBody, ProtocolFamily, UnifiedContentPart, UnifiedId, UnifiedProtocolProfile, UnifiedProviderDataRef};
+use throughline_format::{
+    Json, PartBody, ProtocolFamily, UnifiedContentPart, UnifiedId, UnifiedProtocolProfile, UnifiedProviderDataRef, UnifiedToolDefinition,
+};
 
 /// Media types of inline images.
 const IMAGE_TYPES: &[&str] = &["image/jpeg", "image/png", "image/gif", "image/webp"];
@@ -61,12 +63,12 @@ pub(super) fn is_native(profile: Option<&UnifiedProtocolProfile>) -> bool {
 }
 
 impl<'a> BlockEncoder<'a> {
-    /// An encoder without losses.
-    pub(super) fn new(context: &'a EncodeContext, profile: UnifiedProtocolProfile) -> Self {
+    /// An encoder without losses, for a request with these tools.
+    pub(super) fn new(context: &'a EncodeContext, profile: UnifiedProtocolProfile, tools: &[UnifiedToolDefinition]) -> Self {
         Self {
             context,
             profile,
-            names: Names::default(),
+            names: Names::of(tools, &context.capabilities),
             loss: LossCollector::new(),
         }
     }

@@ -5,7 +5,6 @@ use super::encode_history::{self, Kind, Mark, Marks};
 use super::encode_parameters::{Parameters, ThinkingKind};
 use super::encode_turns::{self, MarkSlot, Turn};
 use super::kept;
-use super::tool_names::Names;
 use super::{AnthropicMessages, encode_tools};
 use crate::codec::{Codec as _, Encoded};
 use crate::context::EncodeContext;
@@ -22,8 +21,7 @@ use throughline_format::{Json, PartBody, UnifiedItem, UnifiedItemBody, UnifiedRe
 
 /// Writes a request body.
 pub(super) fn encode(request: &UnifiedRequestV2, context: &EncodeContext) -> Encoded {
-    let mut encoder = BlockEncoder::new(context, AnthropicMessages.profile());
-    encoder.names = Names::of(&request.tools, &context.capabilities);
+    let mut encoder = BlockEncoder::new(context, AnthropicMessages.profile(), &request.tools);
     encoder.loss.report_intents_without_store(request, &context.capabilities);
     let root = context
         .private
@@ -143,7 +141,7 @@ pub(super) fn encode(request: &UnifiedRequestV2, context: &EncodeContext) -> Enc
 
 /// The messages of the history as blocks, without cache marks.
 pub(super) fn history(request: &UnifiedRequestV2, context: &EncodeContext) -> WireHistory {
-    let mut encoder = BlockEncoder::new(context, AnthropicMessages.profile());
+    let mut encoder = BlockEncoder::new(context, AnthropicMessages.profile(), &request.tools);
     let atoms = encode_history::atoms(&mut encoder, &request.conversation.items, &Marks::of(None));
     let mut turns = encode_turns::turns(&mut encoder, atoms);
     encode_turns::agree_on_citations(&mut encoder, &mut turns, false);

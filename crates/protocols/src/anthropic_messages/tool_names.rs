@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use throughline_format::{UnifiedToolDefinition, UnifiedToolType};
 
 /// The names of one request.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Names {
     max_length: usize,
     /// Names of functions that a tool of the provider's has too.
