@@ -146,15 +146,12 @@ impl Producer {
 
     /// One answer of the provider; its ending, when it is not the operation's.
     async fn answer(&mut self, cancel: &mut watch::Receiver<Option<CancelRequest>>) -> Result<Option<Ending>, Stop> {
-        let (target, mut reply) = match self.resumes.take() {
-            Some(target) => {
-                let reply = self.rejoin(&target, cancel).await?;
-                (target, reply)
-            }
-            None => {
-                self.job = None;
-                self.send(cancel).await?
-            }
+        let (target, mut reply) = if let Some(target) = self.resumes.take() {
+            let reply = self.rejoin(&target, cancel).await?;
+            (target, reply)
+        } else {
+            self.job = None;
+            self.send(cancel).await?
         };
         let context = self.decode_context(&target)?;
         if !reply.is_stream {

@@ -173,7 +173,6 @@ async fn fold_committed(engine: &Engine, operation_id: &UnifiedId) -> Result<Fol
     let mut fold = Fold::new(operation_id.clone());
     read_committed(engine, operation_id, |event| {
         fold.push(&event)
-            .map(|_| ())
             .map_err(|e| UnifiedError::new(ErrorCategory::Storage, "corrupt", e.to_string()))
     })
     .await?;
