@@ -117,7 +117,12 @@ async fn work_of_the_provider_goes_on_after_a_restart_without_a_seam() {
         assert_eq!(*next.responses.0.resumed_after.lock().unwrap(), [None]);
         let result = next.engine.result(&World::principal(), &id).await.unwrap().unwrap();
         assert_eq!(next.items(&branch).await[1..], result.output[..]);
-        let texts: Vec<_> = result.output.iter().flat_map(|i| i.parts()).filter_map(|p| p.as_text()).collect();
+        let texts: Vec<_> = result
+            .output
+            .iter()
+            .flat_map(throughline_format::UnifiedItem::parts)
+            .filter_map(|p| p.as_text())
+            .collect();
         assert_eq!(texts, ["first half, second half"], "cut after {cut}");
         assert_eq!(
             next.engine.operation(&World::principal(), &id).await.unwrap().state,

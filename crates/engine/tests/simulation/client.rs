@@ -160,7 +160,7 @@ impl Client {
             .output
             .iter()
             .filter(|i| i.body.kind() == "message")
-            .flat_map(|i| i.parts())
+            .flat_map(throughline_format::UnifiedItem::parts)
             .filter_map(|p| p.as_text())
             .collect();
         let encoded = codec_of(&self.family).unwrap().encode_response(result, &turn.encode).unwrap();

@@ -4,6 +4,7 @@
 //!
 //! `THROUGHLINE_SIMULATION_SEEDS` is how many seeds are tried, `THROUGHLINE_SIMULATION_SEED` tries that one only.
 #![allow(
+    clippy::cast_possible_truncation,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,

@@ -368,7 +368,7 @@ impl World {
             state.figures.compacted += 1;
             let covered = items[..=at]
                 .iter()
-                .flat_map(|i| i.parts())
+                .flat_map(throughline_format::UnifiedItem::parts)
                 .filter_map(|p| p.as_text().map(str::to_owned));
             state.covered.extend(covered);
         }
@@ -458,7 +458,7 @@ impl World {
         }
         if is_last {
             // Whatever hangs is cancelled; then everything ends.
-            tokio::time::sleep(Duration::from_secs(60)).await;
+            tokio::time::sleep(Duration::from_mins(1)).await;
             for id in self.shared.lock().operations.clone() {
                 let _ = engine.cancel(&Self::principal(), &id, None).await;
             }
