@@ -35,12 +35,14 @@ pub(crate) fn object_of(call: &ToolCallItem) -> (Json, Option<(Feature, &'static
 }
 
 /// The schema of a function's arguments as one of an object, where it is none; a schema of something else becomes one of any object.
-pub(crate) fn object_schema(schema: &Json) -> Option<Json> {
+/// The second value tells whether the schema had another type: one without a type only gets its name.
+pub(crate) fn object_schema(schema: &Json) -> Option<(Json, bool)> {
     let mut members = match schema.parse() {
         serde_json::Value::Object(members) => members,
         _ => serde_json::Map::new(),
     };
     let is_object = |kind: &serde_json::Value| kind.as_str() == Some("object");
+    let is_other = members.contains_key("type") || !schema.is_object();
     match members.get("type") {
         Some(kind) if is_object(kind) => return None,
         Some(serde_json::Value::Array(kinds)) if kinds.iter().any(is_object) => {}
@@ -52,7 +54,7 @@ pub(crate) fn object_schema(schema: &Json) -> Option<Json> {
     }
     let mut made = serde_json::Map::from_iter([("type".to_owned(), serde_json::json!("object"))]);
     made.extend(members.into_iter().filter(|(key, _)| key != "type"));
-    Some(Json::from_value(&serde_json::Value::Object(made)))
+    Some((Json::from_value(&serde_json::Value::Object(made)), is_other))
 }
 
 #[cfg(test)]
@@ -81,7 +83,7 @@ mod tests {
         ] {
             let made = object_schema(&Json::from_text(schema.to_owned()).unwrap());
             let parsed = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
-            assert_eq!(made.map(|made| made.parse()), expected.map(parsed), "{schema}");
+            assert_eq!(made.map(|(made, _)| made.parse()), expected.map(parsed), "{schema}");
         }
     }
 }

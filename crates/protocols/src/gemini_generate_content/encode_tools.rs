@@ -181,10 +181,16 @@ fn function(
     }
     let is_written = native || written.iter().any(|(key, _)| key == "parameters");
     let arguments = tool.input_schema.as_ref().filter(|_| !is_written).and_then(object_schema);
-    if arguments.is_some() {
-        let reason = "the target takes only schemas of objects";
-        let at = format!("{path}/inputSchema");
-        encoder.loss.intent(requirement, Feature::ToolFunction, at, reason);
+    let at = format!("{path}/inputSchema");
+    match &arguments {
+        Some((_, true)) => {
+            let reason = "the target takes only schemas of objects";
+            encoder.loss.intent(requirement, Feature::ToolFunction, at, reason);
+        }
+        Some((_, false)) => encoder
+            .loss
+            .info(Feature::ToolFunction, at, "the schema is named as one of an object"),
+        None => {}
     }
     let mut put = |members: &mut Vec<(String, Json)>, schema: Option<&Json>, proto: &str, json_key: &str, at: &str| {
         if let Some((_, value)) = written.iter().find(|(key, _)| key == proto) {
@@ -198,7 +204,7 @@ fn function(
     };
     put(
         &mut members,
-        arguments.as_ref().or(tool.input_schema.as_ref()),
+        arguments.as_ref().map(|(made, _)| made).or(tool.input_schema.as_ref()),
         "parameters",
         "parametersJsonSchema",
         "inputSchema",

@@ -311,15 +311,21 @@ fn tools(encoder: &mut StepEncoder<'_>, request: &UnifiedRequestV2, native: bool
             }
             let wrapped = r#"{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}"#;
             schema = Json::from_text(wrapped.to_owned()).ok();
-        } else if let Some(object) = schema.as_ref().filter(|_| !native).and_then(object_schema) {
+        } else if let Some((object, is_other)) = schema.as_ref().filter(|_| !native).and_then(object_schema) {
             let at = format!("{path}/inputSchema");
-            lost_tool(
-                encoder,
-                tool,
-                Feature::ToolFunction,
-                &at,
-                "the target takes only schemas of objects",
-            );
+            if is_other {
+                lost_tool(
+                    encoder,
+                    tool,
+                    Feature::ToolFunction,
+                    &at,
+                    "the target takes only schemas of objects",
+                );
+            } else {
+                encoder
+                    .loss
+                    .info(Feature::ToolFunction, at, "the schema is named as one of an object");
+            }
             schema = Some(object);
         }
         attributes(encoder, tool, &path, native);
