@@ -1,5 +1,5 @@
 //! No encoder drops anything in silence: every kind of item, part and tool, one at a time, is in the body or in the loss report.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
 mod support;
 

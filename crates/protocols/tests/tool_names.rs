@@ -80,7 +80,7 @@ fn versions_of_other_wires_make_no_type_of_this_one() {
     let search = || json!([{"type": "web_search_20250305", "name": "web_search"}]);
     let search_tool = || json!([{"type": "tool_search_tool_bm25", "name": "tool_search_tool_bm25"}]);
     let none = || json!([]);
-    for (request, expected, version) in [
+    for (request, expected, version) in vec![
         (responses(&json!([{"type": "web_search_preview"}])), search(), true),
         (responses(&json!([{"type": "web_search_preview_2025_03_11"}])), search(), true),
         (responses(&json!([{"type": "web_search_2025_08_26"}])), search(), true),

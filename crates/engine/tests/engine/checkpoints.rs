@@ -56,7 +56,12 @@ async fn an_owner_goes_on_from_its_own_answer_with_exactly_what_is_new() {
     assert_eq!(made[0].journal_head_item_id, head(&world, &branch).await);
     let sealed = String::from_utf8_lossy(&made[0].encrypted_payload.0).into_owned();
     assert!(!sealed.contains("resp_A"), "the handle is sealed");
-    let first_operation = world.store.operations(Default::default()).await.unwrap().remove(0);
+    let first_operation = world
+        .store
+        .operations(throughline_store::OperationFilter::default())
+        .await
+        .unwrap()
+        .remove(0);
     let result = world.store.result(&first_operation.operation_id).await.unwrap().unwrap();
     assert_eq!(result.state.unwrap().checkpoints, [made[0].checkpoint_id.clone()]);
 

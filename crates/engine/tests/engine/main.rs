@@ -1,5 +1,6 @@
 //! Behaviour of the engine through its public API, over the in-memory store and scripted providers.
 #![allow(
+    clippy::format_collect,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,

@@ -5,6 +5,8 @@
 //! `THROUGHLINE_SIMULATION_SEEDS` is how many seeds are tried, `THROUGHLINE_SIMULATION_SEED` tries that one only.
 #![allow(
     clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::format_collect,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,

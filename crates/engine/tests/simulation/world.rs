@@ -459,7 +459,8 @@ impl World {
         if is_last {
             // Whatever hangs is cancelled; then everything ends.
             tokio::time::sleep(Duration::from_mins(1)).await;
-            for id in self.shared.lock().operations.clone() {
+            let operations = self.shared.lock().operations.clone();
+            for id in operations {
                 let _ = engine.cancel(&Self::principal(), &id, None).await;
             }
             while engine.running() > 0 {
