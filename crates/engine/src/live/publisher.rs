@@ -2,7 +2,7 @@
 
 use crate::approvals::Questions;
 use bytes::Bytes;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use throughline_format::{Timestamp, UnifiedId};
 use tokio::sync::watch;
@@ -183,10 +183,10 @@ impl Live {
     }
 }
 
-/// The publishers of running operations.
+/// The publishers of running operations, in the order of their IDs: what is done with all of them is done in this order.
 #[derive(Default)]
 pub(crate) struct Publishers {
-    live: Mutex<HashMap<UnifiedId, Arc<Live>>>,
+    live: Mutex<BTreeMap<UnifiedId, Arc<Live>>>,
 }
 
 impl Publishers {
@@ -210,7 +210,7 @@ impl Publishers {
         self.map().values().cloned().collect()
     }
 
-    fn map(&self) -> std::sync::MutexGuard<'_, HashMap<UnifiedId, Arc<Live>>> {
+    fn map(&self) -> std::sync::MutexGuard<'_, BTreeMap<UnifiedId, Arc<Live>>> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
