@@ -282,6 +282,37 @@ async fn a_fork_rebuilds_and_makes_its_own_checkpoint() {
 }
 
 #[tokio::test]
+async fn an_answer_that_gets_a_branch_of_its_own_takes_its_checkpoint_there() {
+    let world = World::new();
+    let (send, answer) = tokio::sync::mpsc::unbounded_channel();
+    World::expect(&world.responses, Answer::Live(answer));
+    let turn = ask(&world, "o-x", &[user("one")]).await;
+    let (conversation, branch) = (turn.conversation_id.clone(), turn.branch_id.clone());
+    let beside = world.items(&branch).await.remove(0);
+    let beside = throughline_engine::NewItems {
+        items: vec![beside],
+        ..Default::default()
+    };
+    let me = World::principal();
+    world.engine.append_items(&me, &conversation, beside).await.unwrap();
+    send.send(Ok(responses_sse("resp_A", "alpha").into())).unwrap();
+    drop(send);
+    turn.collect().await.unwrap();
+    let branches = world.store.branches(&conversation).await.unwrap();
+    let fork = branches.iter().find(|b| b.branch_id != branch).unwrap();
+    let made = checkpoints(&world, &conversation).await;
+    let place = (&made[0].branch_id, Some(&made[0].journal_head_item_id));
+    assert_eq!((made.len(), place), (1, (&fork.branch_id, fork.head_item_id.as_ref())));
+
+    // It is sealed to that place: the owner goes on by it.
+    World::expect(&world.responses, Answer::Sse(responses_sse("resp_B", "beta")));
+    let next = ask(&world, "o-x", &[user("one"), assistant("alpha"), user("two")]).await;
+    assert_eq!(next.branch_id, fork.branch_id);
+    next.collect().await.unwrap();
+    assert_eq!(World::last_call(&world.responses)["previous_response_id"], "resp_A");
+}
+
+#[tokio::test]
 async fn a_fallback_to_another_owner_is_told_in_the_journal() {
     let mut world = World::new();
     let (_, branch) = first(&world).await;
