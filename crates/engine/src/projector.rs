@@ -36,15 +36,17 @@ pub(crate) struct Projector {
     pub(crate) conversation_id: UnifiedId,
     /// Number of the history's items that the branch had before the turn's own input.
     pub(crate) shared: usize,
-    /// Where the branch stood then, when the input goes on there.
+    /// Where the branch stood then, when the input goes on there; none once the operation's own answer stands behind it.
     pub(crate) head: Option<Head>,
     /// Number of items at the end of the history that this operation itself made: its answer so far.
     pub(crate) answered: usize,
 }
 
 impl Projector {
-    /// Goes on with the answer so far: the next request is a projection of the history with it.
+    /// Goes on with the answer so far: the next request is a projection of the history with it. The branch has left the head
+    /// behind, so no checkpoint there may be used any more.
     pub(crate) fn go_on(&mut self, answer: &[UnifiedItem]) {
+        self.head = None;
         self.history.truncate(self.history.len() - self.answered);
         self.history.extend_from_slice(answer);
         self.answered = answer.len();

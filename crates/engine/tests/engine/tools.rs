@@ -10,6 +10,7 @@ use std::time::Duration;
 use throughline_engine::{Approval, Engine, ToolExecutor, ToolInvocation, Turn, TurnOptions, TurnRequest};
 use throughline_format::item::ApprovalDecision;
 use throughline_format::part::TextPart;
+use throughline_format::resource::ResourceStatus;
 use throughline_format::{
     ErrorCategory, OperationState, PartBody, UnifiedError, UnifiedFinishReason, UnifiedId, UnifiedItemBody, UnifiedResultV2,
     UnifiedToolDefinition, UnifiedToolLifecycle,
@@ -390,4 +391,55 @@ async fn what_others_append_meanwhile_costs_nothing() {
             "message"
         ]
     );
+}
+
+/// A Responses answer that calls a tool.
+fn responses_call(id: &str) -> Answer {
+    let call =
+        json!({"type":"function_call","id":"fc_1","call_id":"call_1","name":"shelf","arguments":r#"{"q":"books"}"#,"status":"completed"});
+    let whole = json!({"id":id,"object":"response","created_at":1,"status":"completed","model":"o-x","output":[call],"store":true});
+    Answer::Sse(format!(
+        "event: response.completed\ndata: {}\n\n",
+        json!({"type":"response.completed","sequence_number":0,"response":whole})
+    ))
+}
+
+#[tokio::test]
+async fn a_later_answer_goes_on_by_no_checkpoint_that_the_branch_has_left_behind() {
+    let (world, _) = world();
+    let tools = [tool("shelf", "ccr", &json!("never"))];
+    let ask = |items: &[Value]| {
+        let mut body = unified("o-x", &tools, items);
+        for at in 0..items.len() {
+            let placed = &mut body["conversation"]["items"][at];
+            placed["sequence"] = json!(at + 1);
+            if at > 0 {
+                placed["parentId"] = items[at - 1]["id"].clone();
+            }
+        }
+        body["state"] = json!({"persist": {"value": true, "requirement": "preferred"}});
+        native(&body)
+    };
+    World::expect(&world.responses, Answer::Sse(responses_sse("resp_A", "alpha")));
+    let turn = world.begin_with(ask(&[said("one")])).await;
+    let (branch, conversation) = (turn.branch_id.clone(), turn.conversation_id.clone());
+    turn.collect().await.unwrap();
+    let mut answer = said("alpha");
+    answer["role"] = json!("assistant");
+
+    World::expect(&world.responses, responses_call("resp_B"));
+    World::expect(&world.responses, Answer::Sse(responses_sse("resp_C", "gamma")));
+    let turn = world.begin_with(ask(&[said("one"), answer, said("two")])).await;
+    assert_eq!(turn.branch_id, branch);
+    turn.collect().await.unwrap();
+    let sent = world.responses.0.calls.lock().unwrap().clone();
+    assert_eq!(sent[1]["previous_response_id"], "resp_A", "the branch stood there");
+    assert!(sent[2].get("previous_response_id").is_none(), "it has gone on: {}", sent[2]);
+    let text = sent[2]["input"].to_string();
+    let told = ["one", "alpha", "two", "call_1", "found"].map(|word| text.find(word));
+    assert!(told.iter().all(Option::is_some) && told.is_sorted(), "the whole history: {text}");
+    let mut made = world.store.checkpoints(&conversation, None).await.unwrap();
+    made.retain(|checkpoint| checkpoint.status == ResourceStatus::Active);
+    let head = world.store.branch(&branch).await.unwrap().unwrap().head_item_id.unwrap();
+    assert_eq!(made.iter().map(|c| &c.journal_head_item_id).collect::<Vec<_>>(), [&head]);
 }
