@@ -121,6 +121,7 @@ impl Producer {
         if let Some(projector) = &mut self.projector {
             projector.go_on(self.scribe.fold.items());
         }
+        self.handles.go_on();
         Ok(true)
     }
 

@@ -26,13 +26,14 @@ const HANDLE: &str = "handle";
 
 /// A handle of an answer that may go on.
 struct Handle {
+    holds: Held,
     resource_id: UnifiedId,
     resource_type: ResourceType,
     schema: String,
     payload: Vec<u8>,
 }
 
-/// The handles that one answer brought, the newest of each kind.
+/// The handles that the answers of one operation brought, the newest of each kind.
 #[derive(Default)]
 pub(crate) struct Handles(BTreeMap<&'static str, Handle>);
 
@@ -53,6 +54,7 @@ impl Handles {
                 continue;
             };
             let handle = Handle {
+                holds: continuation.holds,
                 resource_id: side.resource_id.clone(),
                 resource_type: side.resource_type.clone(),
                 schema: side.schema.clone(),
@@ -60,6 +62,11 @@ impl Handles {
             };
             self.0.insert(continuation.presented_as, handle);
         }
+    }
+
+    /// Another answer follows: what goes on the history up to the last one does not know it, and a place stays.
+    pub(crate) fn go_on(&mut self) {
+        self.0.retain(|_, handle| handle.holds == Held::Place);
     }
 
     /// Gives each handle the ID of its checkpoint, and the events that tell of them.

@@ -443,3 +443,19 @@ async fn a_later_answer_goes_on_by_no_checkpoint_that_the_branch_has_left_behind
     let head = world.store.branch(&branch).await.unwrap().unwrap().head_item_id.unwrap();
     assert_eq!(made.iter().map(|c| &c.journal_head_item_id).collect::<Vec<_>>(), [&head]);
 }
+
+#[tokio::test]
+async fn a_checkpoint_never_stands_behind_an_answer_that_it_does_not_know() {
+    let (world, _) = world();
+    let mut body = unified("o-x", &[tool("shelf", "ccr", &json!("never"))], &[said("one")]);
+    body["state"] = json!({"persist": {"value": true, "requirement": "preferred"}});
+    let nameless = responses_sse("resp_B", "beta").replace(r#""id":"resp_B","#, "");
+    World::expect(&world.responses, responses_call("resp_A"));
+    World::expect(&world.responses, Answer::Sse(nameless));
+    let turn = world.begin_with(native(&body)).await;
+    let conversation = turn.conversation_id.clone();
+    let result = turn.collect().await.unwrap();
+    assert_eq!(kinds(&result), ["tool-call", "tool-result", "message"]);
+    let made = world.store.checkpoints(&conversation, None).await.unwrap();
+    assert!(made.is_empty(), "the provider did not name its last answer");
+}
