@@ -197,6 +197,7 @@ fn every_status() {
 
 #[test]
 fn a_tool_that_waits_for_its_client_ends_the_turn() {
+    throughline_format::clause!("PROTO-08");
     let parked = json!({"type": "tool_call", "call_id": "c", "name": "mcp", "status": "running", "args": {"providerIdentifier": "custom-user-tools", "toolName": "ask", "args": {"q": 1}}});
     let result = result_of(&fold(&lines(&json!([parked, {"type": "status", "status": "FINISHED"}]))));
     assert_eq!(said(&result), ["tool-call ask"]);
@@ -288,6 +289,7 @@ fn request(body: &Value) -> UnifiedRequestV2 {
 
 #[test]
 fn every_form_of_a_prompt_comes_back() {
+    throughline_format::clause!("PROTO-08");
     let image = json!({"data": "AAAA", "mimeType": "image/png"});
     for body in [
         json!({"message": "go"}),
@@ -341,6 +343,7 @@ fn prompt(messages: &Value) -> (String, Vec<String>) {
 
 #[test]
 fn a_history_stands_in_the_prompt_and_in_the_loss_report() {
+    throughline_format::clause!("PROTO-08");
     let user = |text: &str| json!({"role": "user", "content": text});
     let (alone, paths) = prompt(&json!([user("go")]));
     assert_eq!(alone, "go", "a first message is itself");

@@ -303,6 +303,7 @@ fn usage_stands_in_the_metadata() {
 
 #[test]
 fn a_figure_of_a_session_is_never_shown_as_the_usage_of_an_answer() {
+    throughline_format::clause!("USE-02");
     let body = json!({"id": "c", "model": "m", "choices": [{"index": 0, "message": {"content": "a"}, "finish_reason": "stop"}]});
     let mut result: UnifiedResultV2 = result_of(&fold_response(&OpenAiChat, body.to_string().as_bytes()));
     for (scope, is_shown) in [

@@ -123,7 +123,7 @@ fn scan(data: &Path, log: &str, when: &str) {
 
 #[test]
 fn nothing_secret_is_written_anywhere() {
-    throughline_format::clause!("SEC-02", "PDATA-02");
+    throughline_format::clause!("TRAN-03", "SEC-02", "PDATA-02");
     let (address, seen) = provider();
     let folder = tempfile::tempdir().unwrap();
     let (data, config) = (folder.path().join("data"), folder.path().join("throughline.toml"));

@@ -38,7 +38,6 @@ fn the_report_has_the_documented_members() {
 
 #[test]
 fn a_response_and_its_stream_become_the_same_items() {
-    clause!("EVT-04");
     let response = convert("response", CHAT, &[], CHAT_RESPONSE).json();
     let stream = convert("stream", CHAT, &["--to", ANTHROPIC], CHAT_STREAM).json();
     assert_eq!(response["unified"]["output"], stream["unified"]["output"]);

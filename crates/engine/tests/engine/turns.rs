@@ -125,7 +125,6 @@ async fn a_refusal_of_the_provider_is_the_operations_error() {
 
 #[tokio::test]
 async fn an_unstreamed_answer_gives_the_same_record_as_a_stream() {
-    clause!("EVT-04");
     let world = World::new();
     World::expect(
         &world.anthropic,

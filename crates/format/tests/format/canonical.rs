@@ -175,7 +175,7 @@ fn data_of_a_free_map_is_no_data_source() {
 
 #[test]
 fn the_order_of_keys_does_not_count_and_the_order_of_items_and_parts_does() {
-    throughline_format::clause!("VAL-02");
+    throughline_format::clause!("ITEM-05", "VAL-02");
     fn turned(value: &Value) -> Value {
         match value {
             Value::Object(members) if !is_opaque(value) => members.iter().rev().map(|(k, v)| (k.clone(), turned(v))).collect(),

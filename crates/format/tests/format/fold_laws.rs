@@ -78,6 +78,7 @@ proptest! {
 
     #[test]
     fn how_deltas_are_cut_or_joined_changes_nothing(log in logs(), cuts in proptest::collection::vec((any::<usize>(), any::<usize>()), 0..6)) {
+        throughline_format::clause!("EVT-04");
         let mut other = log.clone();
         for (pick, at) in cuts {
             other = cut(&other, pick, at);

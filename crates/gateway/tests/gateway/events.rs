@@ -315,6 +315,7 @@ async fn slow_reader(world: &World, path: &str) -> TcpStream {
 
 #[tokio::test]
 async fn a_reader_that_takes_no_bytes_is_detached_with_a_cursor() {
+    throughline_format::clause!("SEC-04");
     let limits = HttpLimits {
         subscriber_lag: Duration::from_millis(300),
         ..Settings::default().limits

@@ -17,7 +17,7 @@ fn put(resource: &SealedResource) -> Vec<WriteOp> {
 }
 
 pub(super) async fn payloads_are_sealed_in_their_place(store: Store) {
-    clause!("STORE-06", "SEC-03", "CKPT-05");
+    clause!("STORE-06", "SEC-03");
     let world = World::new(store).await;
     let resource = samples::resource(&world, "r1", "a", b"signature");
     world.commit(put(&resource)).await.unwrap();

@@ -36,7 +36,6 @@ fn the_traits_know_no_database() {
 
 #[test]
 fn nothing_is_looked_up_and_no_clock_is_read() {
-    clause!("STORE-02");
     let words = [
         "env::var",
         "env::home_dir",

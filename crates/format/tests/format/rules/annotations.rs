@@ -168,7 +168,6 @@ fn annotations_name_their_schema_and_scope() {
 
 #[test]
 fn what_is_not_known_is_kept_and_what_is_needed_is_unsupported() {
-    throughline_format::clause!("VER-03");
     // Optional data of a later version: found to be unknown, and written again byte for byte.
     let text = r#"{"resourceId":"r","profile":{"family":"openai-chat","revision":"9"},"schema":"of-a-later/version@2","payload":{ "z":1.0, "a":[ 1e3 ]}}"#;
     let record: throughline_format::UnifiedPortableAnnotation = throughline_format::json::decode_str(text).unwrap();
