@@ -40,11 +40,14 @@ pub(crate) fn figures(protocols: &[String]) -> Result<(Figures, String), Failure
             };
             let file = format!("{}/{target}/requests/{}.json", request.protocol, pairs.len());
             repo::write(&folder.join(&file), &output.to_string())?;
-            // Another target has nothing of the dialect that the request was written for.
+            // Another target has nothing of the dialect that the request was written for, but the same name of a model.
+            let model = request.body.get("model").and_then(Value::as_str);
             let features = if request.protocol == *target {
-                request.features.as_str()
+                request.features.clone()
             } else {
-                ""
+                model
+                    .filter(|m| !m.contains([',', '\t', '\n']))
+                    .map_or_else(String::new, |m| format!("model={m}"))
             };
             let _ = writeln!(manifest, "{file}\t{target}\trequests\t{features}");
             pairs.insert(file, (format!("{}->{target}", request.protocol), request.file.clone()));

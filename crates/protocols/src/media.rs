@@ -1,6 +1,9 @@
 //! Media as wires write them: data URLs, bare base64 with a format word, addresses and handles.
 
-use throughline_format::media::{InlineEncoding, InlineSource, UnifiedDataSource, UrlSource, encode_base64};
+use throughline_format::intent::InputResolution;
+use throughline_format::media::{
+    InlineEncoding, InlineSource, MediaResolution, UnifiedDataSource, UnifiedMediaMetadata, UrlSource, encode_base64,
+};
 
 /// The source that an address means: a base64 data URL is data, everything else stays an address.
 pub(crate) fn source_of_url(url: &str) -> UnifiedDataSource {
@@ -11,6 +14,36 @@ pub(crate) fn source_of_url(url: &str) -> UnifiedDataSource {
             headers_ref: None,
         }),
     }
+}
+
+/// How closely an image is to be looked at: the word of these wires, else the one that a resolution comes nearest to.
+pub(crate) fn detail(meta: &UnifiedMediaMetadata) -> Option<String> {
+    let of_resolution = |resolution: &MediaResolution| match resolution {
+        MediaResolution::Word(InputResolution::Low) => Some("low"),
+        MediaResolution::Word(InputResolution::Medium) => Some("auto"),
+        MediaResolution::Word(InputResolution::High | InputResolution::UltraHigh) => Some("high"),
+        MediaResolution::Tokens(_) => None,
+    };
+    let told = meta.detail.as_ref().map(|detail| detail.as_str().to_owned());
+    told.or_else(|| meta.resolution.as_ref().and_then(of_resolution).map(str::to_owned))
+}
+
+/// Members of a medium that these wires do not say, with why not: the type of what is fetched, and a resolution.
+pub(crate) fn unsaid(meta: &UnifiedMediaMetadata, source: &UnifiedDataSource, is_image: bool) -> Vec<(&'static str, &'static str)> {
+    let mut found = Vec::new();
+    let is_elsewhere = matches!(source, UnifiedDataSource::Url(_) | UnifiedDataSource::ProviderResource(_));
+    if meta.media_type.is_some() && is_elsewhere {
+        found.push(("/media/mediaType", "the target learns the type from what it fetches"));
+    }
+    if meta.resolution.is_some() {
+        let reason = if is_image && detail(meta).is_some() {
+            "said by the nearest detail that the target knows"
+        } else {
+            "the target has a detail of images only, and words for it"
+        };
+        found.push(("/media/resolution", reason));
+    }
+    found
 }
 
 /// Media type and base64 text of a data URL.

@@ -3,6 +3,8 @@
 //!
 //! A tool that the wrong side would execute is worse than one that is not offered: the call would run twice, or never.
 
+use crate::feature::Feature;
+use crate::projection::LossCollector;
 use throughline_format::tool::{Execution, Portability};
 use throughline_format::{UnifiedToolDefinition, UnifiedToolType};
 
@@ -54,6 +56,18 @@ pub fn as_function(tool: &UnifiedToolDefinition, owner: bool, has_form: bool) ->
         ToolOffer::OwnFormOrFunction => Ok(is_function || !has_form),
         ToolOffer::Function => Ok(true),
         ToolOffer::Withheld(why) => Err(why),
+    }
+}
+
+/// Reports what a tool that is more than a function does not say when it is offered as one: its kind, and what only that has.
+pub(crate) fn report_as_function(loss: &mut LossCollector, tool: &UnifiedToolDefinition, path: &str) {
+    let feature = Feature::of_tool(&tool.kind);
+    let reason = "who executes it is on this side; the target gets a function";
+    loss.info(feature, format!("{path}/kind"), reason);
+    for (member, is_there) in [("config", tool.config.is_some()), ("version", tool.version.is_some())] {
+        if is_there {
+            loss.info(feature, format!("{path}/{member}"), "a function has no such member");
+        }
     }
 }
 

@@ -257,7 +257,17 @@ impl<'a> BlockEncoder<'a> {
         }
     }
 
+    /// The type of what the target fetches is not told.
+    fn untold_type(&mut self, media: &MediaPart, place: Place<'_>) {
+        let is_elsewhere = matches!(media.source, UnifiedDataSource::Url(_) | UnifiedDataSource::ProviderResource(_));
+        if is_elsewhere && media.media.as_ref().is_some_and(|m| m.media_type.is_some()) {
+            let reason = "the target learns the type from what it fetches";
+            self.loss.info(Feature::PartFile, format!("{}/media/mediaType", place.path), reason);
+        }
+    }
+
     fn image(&mut self, media: &MediaPart, place: Place<'_>) -> Option<Json> {
+        self.untold_type(media, place);
         if media.media.as_ref().is_some_and(|m| m.detail.is_some() || m.resolution.is_some()) {
             self.lost(
                 LossSeverity::Info,
@@ -284,6 +294,7 @@ impl<'a> BlockEncoder<'a> {
     }
 
     fn document(&mut self, media: &MediaPart, place: Place<'_>) -> Option<Json> {
+        self.untold_type(media, place);
         let source = match &media.source {
             UnifiedDataSource::Inline(inline) => {
                 let bare = inline.media_type.split(';').next().unwrap_or_default().trim();

@@ -10,7 +10,7 @@ use super::tool_names::Names;
 use crate::feature::Feature;
 use crate::raw::{self};
 use crate::raw::{json, object};
-use crate::tool_offer::ToolOffer;
+use crate::tool_offer::{ToolOffer, report_as_function};
 use std::collections::BTreeSet;
 use throughline_format::intent::{ParallelTools, UnifiedRequirement};
 use throughline_format::loss::LossSeverity;
@@ -47,11 +47,7 @@ pub(super) fn tools(encoder: &mut BlockEncoder<'_>, request: &UnifiedRequestV2) 
             ToolOffer::OwnFormOrFunction if has_form(tool, is_own) => tool_json(encoder, tool, is_own, &path),
             ToolOffer::OwnFormOrFunction | ToolOffer::Function => {
                 if tool.kind != UnifiedToolType::Function {
-                    encoder.loss.info(
-                        Feature::of_tool(&tool.kind),
-                        format!("{path}/kind"),
-                        "who executes it is on this side; the target gets a function",
-                    );
+                    report_as_function(&mut encoder.loss, tool, &path);
                 }
                 Some(function(encoder, tool, &path))
             }
@@ -548,6 +544,10 @@ pub(super) fn choice(encoder: &mut BlockEncoder<'_>, request: &UnifiedRequestV2,
         }
         return disable.map(|disable| typed("auto", [disable]));
     };
+    if choice.validated.is_some() {
+        let reason = "calls are checked by tool, with `strict`, not for the request as a whole";
+        encoder.loss.info(Feature::ToolChoice, "/toolChoice/validated", reason);
+    }
     let lost =
         |encoder: &mut BlockEncoder<'_>, feature, reason: &str| encoder.loss.intent(choice.requirement, feature, "/toolChoice", reason);
     let named = |encoder: &mut BlockEncoder<'_>, tool: Option<&UnifiedToolSelector>| {

@@ -69,7 +69,11 @@ impl<'a> PartEncoder<'a> {
 
     /// Generation of the model that is asked.
     pub(super) fn generation(&self) -> Generation {
-        generation(&self.model)
+        match generation(&self.model) {
+            // Only the envelope has models of other vendors; elsewhere such a name is an alias of somebody's.
+            Generation::Foreign if self.dialect != Dialect::Antigravity => Generation::Unknown,
+            known => known,
+        }
     }
 
     /// Whether something came over this very protocol.

@@ -50,7 +50,8 @@ pub(super) fn encode(dialect: Dialect, request: &UnifiedRequestV2, context: &Enc
         body.push(("tools".into(), json(&tools.list)));
     }
     body.extend(tool_config.filter(|_| !alone).map(|config| ("toolConfig".to_owned(), config)));
-    if dialect != Dialect::Antigravity {
+    // The envelope takes none but what its own clients sent.
+    if dialect != Dialect::Antigravity || native {
         let safety = encode_settings::safety(&mut encoder, request.generation.safety_settings.as_ref(), native);
         body.extend(safety.map(|s| ("safetySettings".to_owned(), s)));
     }

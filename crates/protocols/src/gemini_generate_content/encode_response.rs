@@ -75,7 +75,15 @@ pub(super) fn parts(encoder: &mut PartEncoder<'_>, items: &[UnifiedItem], path: 
 
 /// The word for a status, reported where it is not exact.
 pub(super) fn finish_word(encoder: &mut PartEncoder<'_>, status: &UnifiedResponseStatus, native: bool, path: &str) -> Option<Json> {
-    let (word, exact) = finish::word(status, native)?;
+    let Some((word, exact)) = finish::word(status, native) else {
+        if status.original_reason.is_some() {
+            let reason = "the answer goes on; another provider's word for that is not sent";
+            encoder
+                .loss
+                .info(Feature::ResponseFinishReason, format!("{path}/originalReason"), reason);
+        }
+        return None;
+    };
     if exact {
         let at = format!("{path}/finishReason");
         encoder.loss.remark(
@@ -176,7 +184,13 @@ pub(super) fn usage(encoder: &mut PartEncoder<'_>, counters: Option<&UnifiedUsag
             "the wire has no counters for cache writes, predictions, tool calls and cost",
         );
     }
-    let made = usage::encode(counters)?;
+    let Some(made) = usage::encode(counters) else {
+        if tier.is_some() {
+            let reason = "there are no counters to stand beside";
+            encoder.loss.info(Feature::GenerationServiceTier, "/model/serviceTier", reason);
+        }
+        return None;
+    };
     match tier {
         Some(tier @ ("standard" | "flex" | "priority")) => Some(raw::put(&made, "/serviceTier", &json(tier))),
         Some(_) => {
@@ -261,6 +275,11 @@ pub(super) fn encode(dialect: Dialect, result: &UnifiedResultV2, context: &Encod
             let word = finish_word(&mut encoder, &other.status, native, &format!("{path}/status"));
             candidates.push(candidate(&mut encoder, &shell, other.index, &made, word));
         }
+    }
+    if result.error.is_some() {
+        encoder
+            .loss
+            .remark(Feature::RecordBookkeeping, "/error", "said by the word for how the answer ended");
     }
     let mut members = Vec::new();
     if !shell.no_candidates {

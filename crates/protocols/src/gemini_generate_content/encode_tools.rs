@@ -11,7 +11,7 @@ use crate::feature::Feature;
 use crate::keeper::unmapped_of;
 use crate::raw::{json, number, object, put_all};
 use crate::tool_name::namespace_of;
-use crate::tool_offer::as_function;
+use crate::tool_offer::{as_function, report_as_function};
 use std::collections::BTreeSet;
 use throughline_format::intent::{Include, ParallelTools};
 use throughline_format::loss::LossSeverity;
@@ -39,18 +39,18 @@ enum Made {
 pub(super) fn tools(encoder: &mut PartEncoder<'_>, request: &UnifiedRequestV2, native: bool) -> WireTools {
     let mut out = WireTools::default();
     let no_tools = request.tool_choice.as_ref().is_some_and(|c| c.kind == ToolChoiceKind::None);
+    // Computer use is the only hosted tool of the wire that the client executes.
+    let offer = |tool: &UnifiedToolDefinition, is_own: bool| as_function(tool, native || is_own, tool.kind == UnifiedToolType::ComputerUse);
     let has_functions = request
         .tools
         .iter()
-        .any(|t| matches!(t.kind, UnifiedToolType::Function | UnifiedToolType::Custom));
+        .any(|tool| offer(tool, place_of_tool(tool, encoder.context).is_some()) == Ok(true));
     // Groups in the order of their first tool.
     let mut groups: Vec<(Option<usize>, Vec<Made>)> = Vec::new();
     for (n, tool) in request.tools.iter().enumerate() {
         let path = format!("/tools/{n}");
         let place = place_of_tool(tool, encoder.context);
-        // Computer use is the only hosted tool of the wire that the client executes.
-        let has_form = tool.kind == UnifiedToolType::ComputerUse;
-        let is_function = match as_function(tool, native || place.is_some(), has_form) {
+        let is_function = match offer(tool, place.is_some()) {
             Ok(is_function) => is_function,
             Err(why) => {
                 lost(encoder, tool, &path, why);
@@ -64,6 +64,9 @@ pub(super) fn tools(encoder: &mut PartEncoder<'_>, request: &UnifiedRequestV2, n
                     .loss
                     .warning(Feature::ToolName, path, "another tool has this name; the second is left out");
                 continue;
+            }
+            if !matches!(tool.kind, UnifiedToolType::Function | UnifiedToolType::Custom) {
+                report_as_function(&mut encoder.loss, tool, &path);
             }
             let written = place.as_ref().map(|p| p.written.as_slice()).unwrap_or_default();
             Made::Function(function(encoder, tool, &name, written, native, &path))

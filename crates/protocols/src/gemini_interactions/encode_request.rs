@@ -11,7 +11,7 @@ use crate::keeper::{to_json, unmapped_of};
 use crate::raw::{self, json, number, object, put, put_all};
 use crate::side;
 use crate::tool_name::namespace_of;
-use crate::tool_offer::as_function;
+use crate::tool_offer::{as_function, report_as_function};
 use std::collections::BTreeSet;
 use throughline_format::intent::{
     OutputFormat, ParallelTools, ReasoningEffort, ReasoningIntent, ReasoningMode, ReasoningSummary, ServiceTier,
@@ -327,6 +327,9 @@ fn tools(encoder: &mut StepEncoder<'_>, request: &UnifiedRequestV2, native: bool
                     .info(Feature::ToolFunction, at, "the schema is named as one of an object");
             }
             schema = Some(object);
+        }
+        if !matches!(tool.kind, UnifiedToolType::Function | UnifiedToolType::Custom) {
+            report_as_function(&mut encoder.loss, tool, &path);
         }
         attributes(encoder, tool, &path, native);
         let made = typed(

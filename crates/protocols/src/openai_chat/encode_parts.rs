@@ -281,6 +281,10 @@ impl<'e> PartRun<'e> {
                 "the target has no title, context and citation flag of a document",
             ));
         }
+        let is_image = matches!(body, PartBody::Image(_));
+        for (member, reason) in meta.map(|meta| media::unsaid(meta, &part.source, is_image)).unwrap_or_default() {
+            notes.push((Feature::PartFile, member, reason));
+        }
         let handle = |source: &UnifiedDataSource| match source {
             UnifiedDataSource::ProviderResource(r) => encoder
                 .context
@@ -336,7 +340,7 @@ impl<'e> PartRun<'e> {
                 extra,
             }),
             (PartBody::Image(_), _, Some(url)) => {
-                let detail = meta.and_then(|m| m.detail.as_ref()).map(|d| d.as_str().to_owned());
+                let detail = meta.and_then(media::detail);
                 wire::Part::ImageUrl(wire::ImagePart {
                     image_url: address("image_url", url, detail),
                     extra,

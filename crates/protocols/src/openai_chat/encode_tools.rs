@@ -8,7 +8,7 @@ use super::wire;
 use crate::capability::Support;
 use crate::feature::Feature;
 use crate::openai::strict_schema::fits_strict;
-use crate::tool_offer::ToolOffer;
+use crate::tool_offer::{ToolOffer, report_as_function};
 use crate::wire::Extra;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -49,11 +49,7 @@ pub(super) fn tools(encoder: &mut RequestEncoder, root: &Entries, form: &Form, w
         match &tool.kind {
             kind if as_function || *kind == UnifiedToolType::Function => {
                 if *kind != UnifiedToolType::Function {
-                    encoder.loss.info(
-                        Feature::of_tool(kind),
-                        format!("{path}/kind"),
-                        "who executes it is on this side; the target gets a function",
-                    );
+                    report_as_function(&mut encoder.loss, tool, &path);
                 }
                 let prefix = if form.legacy { "" } else { "/function" };
                 let definition = function(
@@ -423,6 +419,10 @@ fn choice(encoder: &mut RequestEncoder, root: &Entries, form: &Form, wire: &mut 
         }
         return;
     };
+    if choice.validated.is_some() {
+        let reason = "calls are checked by tool, with `strict`, not for the request as a whole";
+        encoder.loss.info(Feature::ToolChoice, "/toolChoice/validated", reason);
+    }
     let max = encoder.capabilities.knobs().max_tool_name_length;
     let has_custom = encoder.has_custom();
     let offered = &encoder.request.tools;

@@ -335,11 +335,15 @@ impl Writer<'_> {
             let reason = "the target has no title, context and citation flag of a document";
             self.note(LossSeverity::Info, Feature::PartDocumentContext, &format!("{suffix}/media"), reason);
         }
+        let is_image = matches!(body, PartBody::Image(_));
+        for (member, reason) in meta.map(|meta| media::unsaid(meta, &inner.source, is_image)).unwrap_or_default() {
+            self.note(LossSeverity::Info, feature, &format!("{suffix}{member}"), reason);
+        }
         let handle = handle.as_deref().map(Node::text);
         let address = url.as_deref().map(Node::text);
         match body {
             PartBody::Image(_) => {
-                let detail = meta.and_then(|m| m.detail.as_ref()).map(|detail| Node::text(detail.as_str()));
+                let detail = meta.and_then(media::detail).map(|detail| Node::text(&detail));
                 let detail = detail.or_else(|| (!own && self.fills()).then(|| Node::text("auto")));
                 Some(Node::typed(
                     "input_image",

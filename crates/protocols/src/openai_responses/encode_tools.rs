@@ -9,7 +9,7 @@ use crate::context::PrivateState;
 use crate::feature::Feature;
 use crate::openai::strict_schema::{close, fits_strict};
 use crate::projection::LossCollector;
-use crate::tool_offer::ToolOffer;
+use crate::tool_offer::{ToolOffer, report_as_function};
 use std::collections::BTreeSet;
 use throughline_format::intent::GrammarSyntax;
 use throughline_format::loss::LossSeverity;
@@ -501,8 +501,7 @@ impl Tools<'_> {
     /// A tool that another vendor has built in and the client executes, as a function.
     fn as_function(&mut self, tool: &UnifiedToolDefinition, name: &str, feature: Feature, path: &str) -> Node {
         if tool.input_schema.is_some() {
-            let reason = "who executes it is on this side; the target gets a function";
-            self.loss.info(feature, format!("{path}/kind"), reason);
+            report_as_function(self.loss, tool, path);
         } else {
             self.lost(tool, feature, path, "offered as a function; the target knows nothing of its use");
         }
