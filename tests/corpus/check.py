@@ -18,6 +18,7 @@ Mends, each with the reason that the table gives:
   calls        calls and results of tools that the checker knows by no word, and several results in one content
   placeholder  a turn that the target demands where the history has none, told by the report
   prompt       the prompt of an agent's run stands in `message`
+  echo         an answer that repeats its request's input is its output
   steps        the type of a step says whose it is
   context      a stored chat has the messages before the answer too
 """
@@ -40,6 +41,7 @@ REASONS = {
     "calls": "the wire's word for the call or result is one that the checker does not know, or one content holds several results",
     "placeholder": "the target demands a turn of the user, and the report says that a placeholder stands there",
     "prompt": "the prompt of a run stands in `message`",
+    "echo": "an answer that repeats its request's input is its output",
     "steps": "the type of a step says whose it is",
     "context": "a stored chat has the messages before the answer too",
 }
@@ -206,6 +208,9 @@ def main():
         used, known = set(), c.entries_of
         if is_answer:
             used.add("assistant")
+            if isinstance(source, dict) and "input" in source and isinstance(source.get("output"), list):
+                used.add("echo")
+                source = {key: value for key, value in source.items() if key != "input"}
             if isinstance(source, dict) and source.get("type") == "message" and "role" not in source:
                 source = dict(source, role="assistant")
             if isinstance(source, list) and all(isinstance(m, dict) and "role" in m for m in source):

@@ -73,7 +73,14 @@ pub(super) fn encode(request: &UnifiedRequestV2, context: &EncodeContext) -> Enc
         encoder.loss.remark(Feature::RecordBookkeeping, "/conversation/missing", reason);
     }
     let steps = steps(&mut encoder, &request.conversation.items, previous.is_some());
-    body.extend(input(steps, &form, previous.is_some() || token.is_some()).map(|i| ("input".to_owned(), i)));
+    let goes_on = previous.is_some() || token.is_some();
+    if steps.is_empty() && !goes_on {
+        let reason = "the target demands input; a placeholder stands there";
+        encoder
+            .loss
+            .warning(Feature::ConversationMessageBoundary, "/conversation/items", reason);
+    }
+    body.extend(input(steps, &form, goes_on).map(|i| ("input".to_owned(), i)));
     let persist = request.state.as_ref().and_then(|s| s.persist.as_ref());
     // A stored parent goes only with a stored child.
     let stored = persist.is_none_or(|p| p.value);
