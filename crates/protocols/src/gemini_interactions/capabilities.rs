@@ -18,6 +18,7 @@ pub(super) static TABLE: CapabilityTable = CapabilityTable {
 };
 
 const FEATURES: &[(F, Support)] = &[
+    (F::ConversationPortability, Lossless),
     (F::ConversationSystemInline, Degraded("said by the user")),
     (F::ConversationSystemRole, Degraded("developer and system are one role")),
     (F::ConversationMessageBoundary, Lossless),
