@@ -4,8 +4,8 @@
 //! what comes back as events, and lets any number of subscribers read them. What it never does: HTTP, SQL, reading a clock
 //! or making IDs by itself (both are [`ports`]), or handing private state to anybody but its owner.
 //!
-//! Where to start reading: [`turn`] (one turn up to the upstream call), `producer` (from the call to the terminal commit),
-//! [`live`] (how subscribers read), [`lineage`] (how a stateless client finds its conversation).
+//! Where to start reading: [`turn`] (one turn up to the upstream call), `producer` (from the call to the end of the answer,
+//! which `finish` commits), [`live`] (how subscribers read), [`lineage`] (how a stateless client finds its conversation).
 
 #![forbid(unsafe_code)]
 
@@ -23,6 +23,7 @@ pub mod cursor;
 mod deadline;
 pub mod diagnostics;
 mod engine;
+mod finish;
 mod idempotency;
 mod jobs;
 mod journal;

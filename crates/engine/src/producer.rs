@@ -6,12 +6,12 @@
 use crate::actions;
 use crate::admission::Admission;
 use crate::catch_up::CatchUp;
-use crate::checkpoints::{self, Handles, Refused};
+use crate::checkpoints::{Handles, Refused};
 use crate::deadline::Alarm;
 use crate::engine::Engine;
 use crate::lineage::chain::Link;
-use crate::lineage::{calls, issued};
-use crate::live::{CancelRequest, Live, StopCause};
+use crate::lineage::issued;
+use crate::live::{CancelRequest, Live};
 use crate::ports::{Target, UpstreamReply};
 use crate::private;
 use crate::progress::Progress;
@@ -23,20 +23,13 @@ use crate::tool_names::ToolNames;
 use crate::usage;
 use bytes::Bytes;
 use futures_util::{FutureExt as _, StreamExt as _};
-use std::collections::{BTreeMap, HashSet};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
-use throughline_format::item::{InterruptionCause, UnifiedItemBody};
 use throughline_format::{ErrorCategory, Sha256, Timestamp, UnifiedError, UnifiedId, UnifiedItem, UnifiedOperation, UnifiedUsage};
 use throughline_protocols::{Codec, DecodeContext, Decoded, EncodeContext, Job, StreamDecoder};
-use throughline_store::{IssuedId, WriteBatch, WriteOp, owner_fingerprint};
+use throughline_store::{WriteBatch, WriteOp, owner_fingerprint};
 use tokio::sync::watch;
 
-/// First and longest pause between two tries to commit the end.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// Most bytes of chunks that one commit takes.
 const GATHER_BYTES: usize = 256 * 1024;
 
@@ -388,165 +381,12 @@ impl Producer {
     }
 
     /// After a failed commit: goes on from what the store has, so that the end follows without a gap.
-    async fn resume_from_store(&mut self) -> Result<(), UnifiedError> {
+    pub(crate) async fn resume_from_store(&mut self) -> Result<(), UnifiedError> {
         self.scribe = Scribe::resume(&self.engine, &self.operation, self.scribe.seat.first_item).await?;
         if self.rounds > 0 {
             self.journal = Progress::find(&self.engine, self.scribe.fold.items()).await?;
         }
         Ok(())
-    }
-
-    /// Ends an operation whose answer did not end by itself. While the store refuses, it is tried again: subscribers wait, and
-    /// nobody takes the branch. A process that goes down meanwhile leaves the end to recovery.
-    async fn end(&mut self, stop: Stop) {
-        if self.outlives(&stop) {
-            return;
-        }
-        let ending = self.ending(stop);
-        let mut pause = FIRST_PAUSE;
-        // Whatever stopped the answer may have left the scribe ahead of the store.
-        let mut error = self.resume_from_store().await.err();
-        loop {
-            if error.is_none() && self.scribe.fold.is_complete() {
-                // The commit was there after all; its answer was lost.
-                return;
-            }
-            if error.is_none() {
-                let batch = WriteBatch::new(self.engine.clock.now(), self.operation.conversation_id.clone());
-                error = self.finish(batch, Vec::new(), ending.clone()).await.err();
-            }
-            let Some(reason) = error else { return };
-            tracing::error!(operation = %self.operation.operation_id, code = %reason.code, "the end of the operation was not committed; trying again");
-            if self.engine.stopping.load(Ordering::SeqCst) {
-                return;
-            }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
-            error = self.resume_from_store().await.err();
-        }
-    }
-
-    fn ending(&mut self, stop: Stop) -> Ending {
-        match stop {
-            Stop::Cancelled(request) => match request.cause {
-                StopCause::Shutdown => Ending::interrupted(
-                    UnifiedError::new(
-                        ErrorCategory::Interrupted,
-                        "shutdown",
-                        "the gateway was stopped while the answer was on its way",
-                    ),
-                    InterruptionCause::ProcessRestart,
-                ),
-                StopCause::Deadline => Ending::Expired,
-                StopCause::Client { reason } => {
-                    self.operation.cancel_requested_at = Some(request.at);
-                    Ending::Cancelled { reason }
-                }
-            },
-            Stop::Failed(error) if error.category == ErrorCategory::Interrupted => {
-                Ending::interrupted(error, InterruptionCause::ConnectionLost)
-            }
-            Stop::Failed(error) => Ending::Failed { error },
-        }
-    }
-
-    /// Commits the end: events, items, result, operation, lineage and lease in one transaction; then publishes.
-    pub(crate) async fn finish(&mut self, mut batch: WriteBatch, mut events: Vec<Written>, ending: Ending) -> Result<(), UnifiedError> {
-        let now = self.engine.clock.now();
-        // Only what ended well can be gone on from: of a torn answer the provider knows more or less than the journal.
-        let handles = std::mem::take(&mut self.handles);
-        let (made, told) = match ending {
-            Ending::Completed { .. } => handles.settle(&self.engine),
-            _ => (Vec::new(), Vec::new()),
-        };
-        let mut drafts: Vec<_> = self.refused.iter().map(Refused::event).chain(told).collect();
-        drafts.extend(terminal::drafts(ending, &self.scribe.fold, &self.operation.operation_id, now));
-        events.extend(self.scribe.write(drafts, now)?);
-        let checkpoints = self.checkpoint_changes(made, now).await?;
-        let issued = self.issued_ids()?;
-        if !issued.is_empty() {
-            batch.push(WriteOp::PutIssuedIds(issued));
-        }
-        let mut ended = self.operation.clone();
-        let request_id = Some(self.asker.request_id.clone());
-        let mut batch = terminal::batch(
-            batch,
-            &mut ended,
-            &self.scribe.fold,
-            &events,
-            self.lineage_rows(),
-            request_id,
-            &self.journal,
-        )?;
-        batch.ops.extend(checkpoints);
-        terminal::commit(&self.engine, batch, &ended, &self.journal).await?;
-        self.operation = ended;
-        self.live.publish(events);
-        Ok(())
-    }
-
-    /// The checkpoints that the end makes, and what becomes of those that stand at other heads.
-    async fn checkpoint_changes(&self, made: Vec<checkpoints::Pending>, now: Timestamp) -> Result<Vec<WriteOp>, UnifiedError> {
-        let operation = &self.operation;
-        let result = self.scribe.fold.result();
-        let before = operation.input_item_ids.last().or(operation.source_head_item_id.as_ref());
-        let head = result.output.last().map(|item| &item.id).or(before);
-        let (conversation, branch) = (&operation.conversation_id, self.journal.branch(operation));
-        let mut changes = checkpoints::outdated(&self.engine, conversation, branch, head, &self.refused).await?;
-        if let Some(head) = head {
-            for pending in made {
-                changes.extend(pending.at(&self.engine.vault, operation, branch, head, result.state.as_ref(), now)?);
-            }
-        }
-        Ok(changes)
-    }
-
-    /// What this answer issued to the client: its call IDs and the private payloads that went with it.
-    fn issued_ids(&self) -> Result<Vec<IssuedId>, UnifiedError> {
-        let codec = self.asker.codec.as_ref();
-        let items = self.scribe.fold.items();
-        let calls = items
-            .iter()
-            .filter(|i| calls::is_call(i))
-            .filter_map(|i| i.call_id().map(|call| (i, call)));
-        let mut hashes: BTreeMap<Sha256, &UnifiedItem> = BTreeMap::new();
-        for (item, call) in calls {
-            hashes.insert(issued::of_call(&self.engine.vault, codec, call)?, item);
-        }
-        hashes.extend(self.issued_states.iter().filter_map(|hash| items.last().map(|item| (*hash, item))));
-        let row = |(id_hash, item): (Sha256, &UnifiedItem)| IssuedId {
-            principal_ref: self.operation.principal_ref.clone(),
-            id_hash,
-            conversation_id: self.operation.conversation_id.clone(),
-            branch_id: self.journal.branch(&self.operation).clone(),
-            item_id: item.id.clone(),
-            created_at: self.engine.clock.now(),
-        };
-        Ok(hashes.into_iter().map(row).collect())
-    }
-
-    /// Evidence of what the client got: the answer as its own codec says it, decoded again by that codec.
-    fn lineage_rows(&self) -> Vec<throughline_store::LineageRow> {
-        let codec = self.asker.codec.as_ref();
-        let result = self.scribe.fold.result();
-        let as_delivered = codec.encode_response(&result, &self.encode).ok().and_then(|encoded| {
-            let context = DecodeContext {
-                synthetic: self.engine.synthetic.clone(),
-                ..DecodeContext::offline()
-            };
-            let decoded = codec.decode_response(encoded.body.as_bytes(), &context).ok()?;
-            let mut offline = throughline_protocols::offline::OfflineFold::new();
-            offline.push(decoded).ok()?;
-            Some(offline.fold.items().to_vec())
-        });
-        terminal::evidence(
-            &self.operation,
-            self.journal.branch(&self.operation),
-            self.link,
-            &as_delivered.unwrap_or_else(|| result.output.clone()),
-            &result.output,
-            self.engine.clock.now(),
-        )
     }
 }
 
@@ -574,31 +414,6 @@ pub(crate) async fn cancelled(cancel: &mut watch::Receiver<Option<CancelRequest>
         // The sender lives as long as the producer holds its `Live`.
         None => std::future::pending().await,
     }
-}
-
-/// Calls that have no result among the items.
-pub(crate) fn open_calls(items: &[UnifiedItem]) -> Vec<String> {
-    let answered: HashSet<&str> = items
-        .iter()
-        .filter(|i| {
-            let hosted = matches!(
-                i.body,
-                UnifiedItemBody::ServerToolResult(_)
-                    | UnifiedItemBody::CodeExecutionResult(_)
-                    | UnifiedItemBody::SearchResult(_)
-                    | UnifiedItemBody::RetrievalResult(_)
-            );
-            hosted || calls::is_result(i)
-        })
-        .filter_map(UnifiedItem::call_id)
-        .collect();
-    items
-        .iter()
-        .filter(|i| matches!(i.body, UnifiedItemBody::ServerToolCall(_) | UnifiedItemBody::CodeExecution(_)) || calls::is_call(i))
-        .filter_map(UnifiedItem::call_id)
-        .filter(|id| !answered.contains(id))
-        .map(str::to_owned)
-        .collect()
 }
 
 /// A publisher on the list; whatever way its producer ends, it is closed and taken off.

@@ -5,7 +5,6 @@ use crate::lineage::LINEAGE_VERSION;
 use crate::lineage::atoms::atoms;
 use crate::lineage::calls;
 use crate::lineage::chain::Link;
-use crate::producer::open_calls;
 use crate::progress::{Lifecycle, Progress};
 use crate::scribe::Written;
 use throughline_format::event::{ErrorEvent, ItemCompleted, OperationChanged, OperationCompleted, ResponseMetadata, StreamCompleted};
@@ -158,7 +157,7 @@ fn interruption(fold: &Fold, operation_id: &UnifiedId, cause: InterruptionCause,
         body: UnifiedItemBody::Interruption(InterruptionItem {
             cause,
             operation_id: operation_id.clone(),
-            open_call_ids: open_calls(items),
+            open_call_ids: calls::open_calls(items),
         }),
     };
     whole(item)

@@ -1,7 +1,7 @@
 //! Calls of a request and of the branch that it shares, paired by their place: IDs may differ between twins, and a client's
 //! wire may have renamed them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use throughline_format::tool::Execution;
 use throughline_format::{UnifiedItem, UnifiedItemBody};
 
@@ -48,4 +48,29 @@ fn calls(items: &[UnifiedItem]) -> Vec<String> {
         _ => None,
     };
     items.iter().filter_map(of_client).collect()
+}
+
+/// Calls that have no result among the items.
+pub(crate) fn open_calls(items: &[UnifiedItem]) -> Vec<String> {
+    let answered: HashSet<&str> = items
+        .iter()
+        .filter(|i| {
+            let hosted = matches!(
+                i.body,
+                UnifiedItemBody::ServerToolResult(_)
+                    | UnifiedItemBody::CodeExecutionResult(_)
+                    | UnifiedItemBody::SearchResult(_)
+                    | UnifiedItemBody::RetrievalResult(_)
+            );
+            hosted || is_result(i)
+        })
+        .filter_map(UnifiedItem::call_id)
+        .collect();
+    items
+        .iter()
+        .filter(|i| matches!(i.body, UnifiedItemBody::ServerToolCall(_) | UnifiedItemBody::CodeExecution(_)) || is_call(i))
+        .filter_map(UnifiedItem::call_id)
+        .filter(|id| !answered.contains(id))
+        .map(str::to_owned)
+        .collect()
 }
