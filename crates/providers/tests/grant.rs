@@ -211,7 +211,7 @@ fn files_that_are_no_credentials_are_refused_without_showing_them() {
     };
     for (file, said) in [
         ("{\"private_key\":\"hush\"".to_owned(), "no JSON"),
-        ("{\"type\":\"service_account\",\"private_key\":7}".to_owned(), "no JSON"),
+        ("{\"type\":\"service_account\",\"private_key\":7}".to_owned(), "lack `client_email`"),
         (with("type", json!("external_account")), "`service_account` or `authorized_user`"),
         (with("client_email", Value::Null), "lack `client_email`"),
         (with("private_key", json!("hush")), "no RSA key"),

@@ -125,6 +125,11 @@ impl HistoryEncoder<'_> {
                 "said in text: approvals are their owner's",
             ),
             B::Artifact(_) => (LossSeverity::Warning, Feature::PartArtifact, "the target has no artifacts"),
+            B::CompactionSummary(summary) if summary.covers.count == 0 => (
+                LossSeverity::Warning,
+                Feature::ConversationPortability,
+                "a summary that only its provider can read; what it stands for is not here",
+            ),
             B::CompactionSummary(_) => (
                 LossSeverity::Info,
                 Feature::ConversationItem,

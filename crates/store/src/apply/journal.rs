@@ -85,6 +85,10 @@ impl Run<'_> {
             return Ok(());
         };
         let covers = &summary.covers;
+        if covers.count == 0 && covers.from_item_id == item.id && covers.to_item_id == item.id {
+            // It stands for what was never here, and covers nothing of the journal.
+            return Ok(());
+        }
         let wrong = |message: &str| StoreError::invalid("/covers", message);
         let first = self.own_item(&covers.from_item_id)?;
         let last = self.own_item(&covers.to_item_id)?;
