@@ -21,6 +21,7 @@
 
 #![forbid(unsafe_code)]
 
+mod address;
 pub mod anthropic_messages;
 pub mod bookkeeping;
 mod call_arguments;

@@ -380,3 +380,41 @@ fn captured_calls_keep_what_the_wire_said() {
     }
     assert!(seen > 30, "only {seen} calls");
 }
+
+#[test]
+fn an_address_of_a_server_leaves_credentials_behind_and_no_other_owner_sees_them() {
+    let at = "https://u:pSECRET@m.example/y?k=qSECRET#f";
+    let cases = [
+        (
+            ProtocolFamily::GeminiInteractions,
+            json!({"model": "m", "input": "hi", "tools": [{"type": "mcp_server", "name": "m", "url": at}]}),
+        ),
+        (
+            ProtocolFamily::GeminiGenerateContent,
+            json!({"contents": [{"role": "user", "parts": [{"text": "hi"}]}],
+                "tools": [{"mcpServers": [{"name": "m", "streamableHttpTransport": {"url": at}}]}]}),
+        ),
+        (
+            ProtocolFamily::OpenAiResponses,
+            json!({"model": "m", "input": "hi", "tools": [{"type": "mcp", "server_label": "m", "server_url": at}]}),
+        ),
+        (
+            ProtocolFamily::AnthropicMessages,
+            json!({"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}],
+                "mcp_servers": [{"type": "url", "name": "m", "url": at}], "tools": [{"type": "mcp_toolset", "mcp_server_name": "m"}]}),
+        ),
+    ];
+    for (from, body) in cases {
+        let decoded = decode(&from, &body);
+        let [tool] = &decoded.unified.tools[..] else {
+            panic!("{from}: {:?}", decoded.unified.tools)
+        };
+        let told = tool.config.as_ref().and_then(|config| config.server_url.as_deref());
+        assert_eq!(told, Some("https://m.example/y"), "{from}");
+        assert!(!serde_json::to_string(&decoded.unified).unwrap().contains("SECRET"), "{from}");
+        for to in families() {
+            let sent = project(&decoded.unified, to).0.to_string();
+            assert!(!sent.contains("SECRET"), "{from} to {to}: {sent}");
+        }
+    }
+}

@@ -223,15 +223,7 @@ impl Keeper {
 
     /// An address without what may hold a credential.
     fn plain_address(&mut self, address: String, path: &str) -> String {
-        let bare = address.split(['?', '#']).next().unwrap_or_default();
-        let plain = match bare.split_once("://") {
-            Some((scheme, rest)) => {
-                let (authority, tail) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-                let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-                format!("{scheme}://{host}{tail}")
-            }
-            None => bare.to_owned(),
-        };
+        let plain = crate::address::plain(&address);
         if plain != address {
             self.loss.warning(
                 Feature::WireUnmapped,

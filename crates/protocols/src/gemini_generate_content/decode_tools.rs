@@ -214,7 +214,7 @@ fn config_of(member: &str, value: &Json) -> Option<UnifiedHostedToolConfig> {
                 .and_then(|s| raw::get(s, "streamableHttpTransport"))
                 .and_then(|t| raw::get(&t, "url"))
                 .and_then(|v| v.decode::<String>().ok())
-                .map(|url| url.split('?').next().unwrap_or_default().to_owned());
+                .map(|url| crate::address::plain(&url));
         }
         _ => {}
     }

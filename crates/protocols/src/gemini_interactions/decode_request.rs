@@ -370,7 +370,7 @@ fn config_of(given: &Json) -> Option<UnifiedHostedToolConfig> {
         "computer_use" => config.environment = text("environment"),
         "mcp_server" => {
             config.server_label = text("name");
-            config.server_url = text("url").map(|url| url.split('?').next().unwrap_or_default().to_owned());
+            config.server_url = text("url").map(|url| crate::address::plain(&url));
             config.allowed_tools = list("allowed_tools");
         }
         _ => {}

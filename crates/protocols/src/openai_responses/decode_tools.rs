@@ -315,9 +315,7 @@ fn search(node: &Node) -> UnifiedHostedToolConfig {
 
 /// Options of an MCP server; an address with a secret in it stays in the private copy.
 fn server(node: &Node) -> UnifiedHostedToolConfig {
-    let url = node.str("server_url");
-    let plain = url.as_deref().map(|url| url.split('?').next().unwrap_or(url).to_owned());
-    let server_url = plain.filter(|url| !url.contains('@'));
+    let server_url = node.str("server_url").map(|url| crate::address::plain(&url));
     UnifiedHostedToolConfig {
         server_label: node.str("server_label"),
         server_url,
