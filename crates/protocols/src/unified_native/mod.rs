@@ -1,7 +1,7 @@
 //! The format as a wire of its own: what the native API takes and gives.
 //!
-//! A request is a [`UnifiedRequestV2`](throughline_format::UnifiedRequestV2), an answer a
-//! [`UnifiedResultV2`](throughline_format::UnifiedResultV2), a stream the committed events as SSE. Nothing is lost, since nothing
+//! A request is a [`UnifiedRequestV2`], an answer a
+//! [`UnifiedResultV2`], a stream the committed events as SSE. Nothing is lost, since nothing
 //! is translated. It is no family of the registry: no provider speaks it and no route leads to it, so answers in it are not read.
 //!
 //! IDs of a request's items are the client's own and may be anything, so each item gets the one that an item of any other wire
