@@ -232,6 +232,12 @@ fn function(
 
 /// Attributes of a tool that the wire cannot say.
 fn attributes(encoder: &mut PartEncoder<'_>, tool: &UnifiedToolDefinition, path: &str) {
+    if tool.strict == Some(false) {
+        let at = format!("{path}/strict");
+        encoder
+            .loss
+            .remark(Feature::ToolStrict, at, "not to be strict is what the target does anyway");
+    }
     let requirement = tool.requirement.unwrap_or(UnifiedRequirement::Preferred);
     let mut lost = |is: bool, feature, member: &str, reason: &str| {
         if is {
@@ -244,7 +250,6 @@ fn attributes(encoder: &mut PartEncoder<'_>, tool: &UnifiedToolDefinition, path:
         "strict",
         "calls are checked for the request as a whole, not by tool",
     );
-    // Not to be strict asks for nothing.
     lost(
         tool.eager_input.is_some(),
         Feature::ToolDescription,

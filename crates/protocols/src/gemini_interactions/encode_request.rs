@@ -360,6 +360,12 @@ fn tools(encoder: &mut StepEncoder<'_>, request: &UnifiedRequestV2, native: bool
 
 /// Attributes of a tool that the wire cannot say.
 fn attributes(encoder: &mut StepEncoder<'_>, tool: &UnifiedToolDefinition, path: &str, native: bool) {
+    if tool.strict == Some(false) {
+        let at = format!("{path}/strict");
+        encoder
+            .loss
+            .remark(Feature::ToolStrict, at, "not to be strict is what the target does anyway");
+    }
     if tool.defer_loading.is_some() && !native {
         let at = format!("{path}/deferLoading");
         encoder.loss.remark(Feature::WireSpelling, at, "said by the flag of the wire");
