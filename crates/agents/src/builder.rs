@@ -136,24 +136,12 @@ impl Builder {
 
     /// An item that no codec makes.
     pub(crate) fn plain(&self, id: UnifiedId, role: Option<Role>, body: UnifiedItemBody) -> UnifiedItem {
+        let provenance = UnifiedItemProvenance {
+            profile: Some(profile(&self.transcript.runtime)),
+            ..UnifiedItemProvenance::of(ItemOrigin::Import)
+        };
         UnifiedItem {
-            base: UnifiedItemBase {
-                id,
-                conversation_id: UnifiedId::pending(),
-                branch_id: UnifiedId::pending(),
-                sequence: 1,
-                parent_id: None,
-                created_at: self.last_time,
-                role,
-                visibility: Visibility::Model,
-                status: ItemStatus::Completed,
-                provenance: UnifiedItemProvenance {
-                    profile: Some(profile(&self.transcript.runtime)),
-                    ..UnifiedItemProvenance::of(ItemOrigin::Import)
-                },
-                cache: None,
-                provider_data: None,
-            },
+            base: UnifiedItemBase::unplaced(id, role, self.last_time, provenance),
             body,
         }
     }

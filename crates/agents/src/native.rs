@@ -4,9 +4,10 @@
 //! out, and its items are written by the rules of the runtime. Records without items (attachments, titles, snapshots) stay at their
 //! place between the others.
 
+use crate::project::Told;
 use crate::transcript::{NativeRecord, Transcript};
 use std::collections::HashMap;
-use throughline_format::{Sha256, UnifiedId, UnifiedItem, content_fingerprint};
+use throughline_format::{Sha256, UnifiedId, UnifiedItem, UnifiedLossReport, content_fingerprint};
 use throughline_protocols::HistoryPiece;
 
 /// Digest of the content of items, without IDs, times and provenance.
@@ -64,6 +65,60 @@ pub(crate) enum Step<'a> {
     Record(&'a NativeRecord),
     /// A piece by the rules of the runtime.
     Piece(&'a HistoryPiece),
+}
+
+/// What a writer of a runtime does with the steps.
+pub(crate) trait Writer {
+    /// Records and pieces follow; `has_records` tells whether a record is among them.
+    fn open(&mut self, has_records: bool) {
+        let _ = has_records;
+    }
+
+    /// A record as it was.
+    fn record(&mut self, record: &NativeRecord);
+
+    /// A piece by the rules of the runtime.
+    fn piece(&mut self, piece: &HistoryPiece, told: &Told);
+
+    /// Ends what pieces have begun.
+    fn close(&mut self) {}
+
+    /// All of them in their order, for a runtime that puts pieces together otherwise.
+    fn steps(&mut self, steps: &[Step<'_>], told: &Told) {
+        for step in steps {
+            match step {
+                Step::Record(record) => {
+                    self.close();
+                    self.record(record);
+                }
+                Step::Piece(piece) => self.piece(piece, told),
+            }
+        }
+        self.close();
+    }
+}
+
+/// Writes a transcript: the records alone where they say everything, else the records that may speak between the pieces of
+/// what the runtime is told. `speakers` are absent when the transcript is another runtime's. Gives the losses of the telling.
+pub(crate) fn write(
+    transcript: &Transcript,
+    speakers: Option<&Speakers>,
+    writer: &mut dyn Writer,
+    tell: impl FnOnce() -> Told,
+) -> UnifiedLossReport {
+    if let Some(speakers) = speakers.filter(|speakers| speakers.is_whole()) {
+        let own = transcript.records.iter().enumerate().filter(|(n, _)| speakers.may(*n));
+        own.for_each(|(_, record)| writer.record(record));
+        return UnifiedLossReport::default();
+    }
+    let told = tell();
+    let steps = match speakers {
+        Some(speakers) => merge(transcript, speakers, &told.pieces),
+        None => told.pieces.iter().map(Step::Piece).collect(),
+    };
+    writer.open(steps.iter().any(|step| matches!(step, Step::Record(_))));
+    writer.steps(&steps, &told);
+    told.loss
 }
 
 /// Records and pieces in the order of the conversation.

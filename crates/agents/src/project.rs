@@ -11,11 +11,10 @@ use throughline_format::compaction::{Reader, history_for};
 use throughline_format::item::Visibility;
 use throughline_format::provenance::RequestOrigin;
 use throughline_format::{
-    LossSeverity, SchemaVersion, Timestamp, UnifiedConversationInput, UnifiedError, UnifiedGenerationIntent, UnifiedId, UnifiedItem,
-    UnifiedItemBody, UnifiedLossReport, UnifiedModelIntent, UnifiedRequestV2, UnifiedSourceProvenance,
+    LossSeverity, UnifiedConversationInput, UnifiedError, UnifiedId, UnifiedItem, UnifiedItemBody, UnifiedLossReport, UnifiedRequestV2,
 };
 use throughline_protocols::{
-    Capabilities, Codec, EncodeContext, Encoded, Feature, HistoryPiece, PrivateState, SideResource, UNSPECIFIED_MODEL, WireHistory,
+    Capabilities, Codec, DecodeContext, EncodeContext, Encoded, Feature, HistoryPiece, PrivateState, SideResource, WireHistory,
 };
 
 /// Why an item is not told.
@@ -67,32 +66,14 @@ fn request(transcript: &Transcript, items: Vec<UnifiedItem>, model: Option<&str>
         .iter()
         .rev()
         .find_map(|item| item.provenance.attribution.model.as_deref());
-    UnifiedRequestV2 {
-        schema_version: SchemaVersion,
-        request_id: UnifiedId::offline_operation(),
-        conversation: UnifiedConversationInput::complete(items),
-        model: UnifiedModelIntent {
-            requested: model.or(said).unwrap_or(UNSPECIFIED_MODEL).to_owned(),
-            model_provider: None,
-            fallbacks: None,
-            requirement: None,
-        },
-        generation: UnifiedGenerationIntent::default(),
-        tools: Vec::new(),
-        tool_choice: None,
-        cache: None,
-        state: None,
-        output: None,
-        metadata: None,
-        source: UnifiedSourceProvenance {
-            profile: profile(&transcript.runtime),
-            origin: RequestOrigin::Import,
-            received_at: Timestamp::EPOCH,
-            client_family: Some(transcript.runtime.clone()),
-            transport: None,
-            import: None,
-        },
-    }
+    let context = DecodeContext {
+        runtime: Some(transcript.runtime.clone()),
+        ..DecodeContext::offline()
+    };
+    let model = model.or(said).map(str::to_owned);
+    let mut request = context.request(profile(&transcript.runtime), UnifiedConversationInput::complete(items), model);
+    request.source.origin = RequestOrigin::Import;
+    request
 }
 
 /// The items with a place of their own, so that summaries can be checked.

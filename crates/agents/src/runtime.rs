@@ -17,6 +17,14 @@ pub struct WriteOptions {
     pub form: Option<String>,
 }
 
+impl WriteOptions {
+    /// The ID of the written session: the one that is asked for, the transcript's own at its own runtime, else a made one.
+    pub(crate) fn session_id(&self, transcript: &Transcript, runtime: &str, make: impl FnOnce() -> String) -> String {
+        let own = || (transcript.runtime == runtime).then(|| transcript.session.id.clone());
+        self.session_id.clone().or_else(own).unwrap_or_else(make)
+    }
+}
+
 /// A file of the target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrittenFile {

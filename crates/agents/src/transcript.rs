@@ -85,6 +85,11 @@ pub struct Transcript {
 }
 
 impl Transcript {
+    /// When the session began, as far as anybody tells: its own word, else the time of its first item.
+    pub(crate) fn began(&self) -> Option<Timestamp> {
+        self.session.created_at.or_else(|| self.items.first().map(|item| item.created_at))
+    }
+
     /// A transcript of a journal branch that no runtime's records stand beside.
     pub fn of_items(runtime: &str, session: SessionFacts, items: Vec<UnifiedItem>) -> Self {
         Self {

@@ -15,7 +15,6 @@ use std::panic::AssertUnwindSafe;
 use throughline_format::event::{ItemCompleted, ResponseMetadata, ToolLifecycleEvent};
 use throughline_format::item::{
     ApprovalDecision, ApprovalRequestItem, ApprovalResponseItem, ApprovalSubject, ItemStatus, Role, ToolCallItem, ToolResultItem,
-    Visibility,
 };
 use throughline_format::provenance::ItemOrigin;
 use throughline_format::tool::Execution;
@@ -308,24 +307,12 @@ impl Producer {
     /// An item of this process, complete when it comes.
     fn whole(&self, ahead: usize, role: Option<Role>, body: UnifiedItemBody) -> EventDraft {
         let id = self.own_id(ahead);
+        let provenance = UnifiedItemProvenance {
+            operation_id: Some(self.operation.operation_id.clone()),
+            ..UnifiedItemProvenance::of(ItemOrigin::Engine)
+        };
         let item = UnifiedItem {
-            base: UnifiedItemBase {
-                id: id.clone(),
-                conversation_id: UnifiedId::pending(),
-                branch_id: UnifiedId::pending(),
-                sequence: 1,
-                parent_id: None,
-                created_at: self.engine.clock.now(),
-                role,
-                visibility: Visibility::Model,
-                status: ItemStatus::Completed,
-                provenance: UnifiedItemProvenance {
-                    operation_id: Some(self.operation.operation_id.clone()),
-                    ..UnifiedItemProvenance::of(ItemOrigin::Engine)
-                },
-                cache: None,
-                provider_data: None,
-            },
+            base: UnifiedItemBase::unplaced(id.clone(), role, self.engine.clock.now(), provenance),
             body,
         };
         let status = ItemStatus::Completed;

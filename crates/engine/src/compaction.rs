@@ -7,7 +7,7 @@ use crate::engine::Engine;
 use crate::ports::IdKind;
 use crate::principal::Principal;
 use throughline_format::compaction::{self, CompactionError};
-use throughline_format::item::{ItemStatus, SummaryAuthor, Visibility};
+use throughline_format::item::SummaryAuthor;
 use throughline_format::provenance::ItemOrigin;
 use throughline_format::{
     ErrorCategory, UnifiedContentPart, UnifiedError, UnifiedId, UnifiedItem, UnifiedItemBase, UnifiedItemBody, UnifiedItemProvenance,
@@ -52,18 +52,11 @@ impl Engine {
         let now = self.clock.now();
         let item = UnifiedItem {
             base: UnifiedItemBase {
-                id: item_id,
                 conversation_id: conversation_id.clone(),
                 branch_id: branch.branch_id.clone(),
                 sequence: path.last().map_or(0, |last| last.sequence) + 1,
                 parent_id: path.last().map(|last| last.id.clone()),
-                created_at: now,
-                role: None,
-                visibility: Visibility::Model,
-                status: ItemStatus::Completed,
-                provenance: UnifiedItemProvenance::of(ItemOrigin::Engine),
-                cache: None,
-                provider_data: None,
+                ..UnifiedItemBase::unplaced(item_id, None, now, UnifiedItemProvenance::of(ItemOrigin::Engine))
             },
             body: UnifiedItemBody::CompactionSummary(summary),
         };

@@ -2,7 +2,7 @@
 
 use crate::engine::Engine;
 use crate::ports::Target;
-use throughline_format::item::{ItemStatus, ProviderSwitchItem, SwitchReason, UnifiedItemBody, Visibility};
+use throughline_format::item::{ProviderSwitchItem, SwitchReason, UnifiedItemBody, Visibility};
 use throughline_format::provenance::ItemOrigin;
 use throughline_format::resource::ResourceType;
 use throughline_format::{
@@ -69,23 +69,14 @@ impl Answerer {
         if self.is(target) {
             return None;
         }
+        let provenance = UnifiedItemProvenance {
+            operation_id: Some(operation_id.clone()),
+            ..UnifiedItemProvenance::of(ItemOrigin::Engine)
+        };
         Some(UnifiedItem {
             base: UnifiedItemBase {
-                id: item_id,
-                conversation_id: UnifiedId::pending(),
-                branch_id: UnifiedId::pending(),
-                sequence: 1,
-                parent_id: None,
-                created_at: now,
-                role: None,
                 visibility: Visibility::Client,
-                status: ItemStatus::Completed,
-                provenance: UnifiedItemProvenance {
-                    operation_id: Some(operation_id.clone()),
-                    ..UnifiedItemProvenance::of(ItemOrigin::Engine)
-                },
-                cache: None,
-                provider_data: None,
+                ..UnifiedItemBase::unplaced(item_id, None, now, provenance)
             },
             body: UnifiedItemBody::ProviderSwitch(ProviderSwitchItem {
                 from: Some(self.attribution.clone()),

@@ -136,23 +136,14 @@ fn interruption(fold: &Fold, operation_id: &UnifiedId, cause: InterruptionCause,
     let items = fold.items();
     // The ordinal after the answer's last item; an answer without items has only this one.
     let id = UnifiedId::parse(&format!("{operation_id}.interruption")).unwrap_or_else(|_| operation_id.resource(0));
+    let provenance = UnifiedItemProvenance {
+        operation_id: Some(operation_id.clone()),
+        ..UnifiedItemProvenance::of(ItemOrigin::Engine)
+    };
     let item = UnifiedItem {
         base: UnifiedItemBase {
-            id,
-            conversation_id: UnifiedId::pending(),
-            branch_id: UnifiedId::pending(),
-            sequence: 1,
-            parent_id: None,
-            created_at: now,
-            role: None,
             visibility: Visibility::Client,
-            status: ItemStatus::Completed,
-            provenance: UnifiedItemProvenance {
-                operation_id: Some(operation_id.clone()),
-                ..UnifiedItemProvenance::of(ItemOrigin::Engine)
-            },
-            cache: None,
-            provider_data: None,
+            ..UnifiedItemBase::unplaced(id, None, now, provenance)
         },
         body: UnifiedItemBody::Interruption(InterruptionItem {
             cause,

@@ -483,6 +483,26 @@ union_with_base! {
     pub struct UnifiedItem { base: UnifiedItemBase, body: UnifiedItemBody }
 }
 
+impl UnifiedItemBase {
+    /// A completed item for the model that has no place in a journal yet: conversation and branch are `pending`.
+    pub fn unplaced(id: UnifiedId, role: Option<Role>, created_at: Timestamp, provenance: UnifiedItemProvenance) -> Self {
+        Self {
+            id,
+            conversation_id: UnifiedId::pending(),
+            branch_id: UnifiedId::pending(),
+            sequence: 1,
+            parent_id: None,
+            created_at,
+            role,
+            visibility: Visibility::Model,
+            status: ItemStatus::Completed,
+            provenance,
+            cache: None,
+            provider_data: None,
+        }
+    }
+}
+
 impl UnifiedItem {
     /// The parts of the item, whatever its kind calls them.
     pub fn parts(&self) -> &[UnifiedContentPart] {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use std::sync::Arc;
 use throughline_format::conversation::UnifiedConversationInput;
 use throughline_format::event::{EventBody, ResponseStarted};
-use throughline_format::item::{ItemStatus, Role, Visibility};
+use throughline_format::item::Role;
 use throughline_format::provenance::{ItemOrigin, RequestOrigin};
 use throughline_format::result::UnifiedResolvedModel;
 use throughline_format::{
@@ -81,18 +81,11 @@ impl DecodeContext {
         body: UnifiedItemBody,
     ) -> UnifiedItem {
         let base = UnifiedItemBase {
-            id,
             conversation_id: self.conversation_id.clone(),
             branch_id: self.branch_id.clone(),
             sequence: self.first_sequence + position,
             parent_id,
-            created_at: self.received_at,
-            role: Some(role),
-            visibility: Visibility::Model,
-            status: ItemStatus::Completed,
-            provenance,
-            cache: None,
-            provider_data: None,
+            ..UnifiedItemBase::unplaced(id, Some(role), self.received_at, provenance)
         };
         UnifiedItem { base, body }
     }

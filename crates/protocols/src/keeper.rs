@@ -10,8 +10,13 @@ use crate::raw;
 use crate::side::{self, SideResource};
 use bytes::Bytes;
 use std::sync::Arc;
+use throughline_format::item::Role;
+use throughline_format::provenance::ItemOrigin;
 use throughline_format::resource::{Issuer, ResourceType, UnmappedEntry};
-use throughline_format::{Json, ProviderDataScope, UnifiedId, UnifiedProtocolProfile, UnifiedProviderDataRef, UnifiedProviderResourceRef};
+use throughline_format::{
+    Json, ProviderDataScope, UnifiedId, UnifiedItem, UnifiedItemBody, UnifiedProtocolProfile, UnifiedProviderDataRef,
+    UnifiedProviderResourceRef,
+};
 
 /// Collects side resources and decode losses; `own` is what a protocol remembers besides.
 pub struct Keeper<T = ()> {
@@ -64,6 +69,24 @@ impl<T: Default> Keeper<T> {
         fields: impl IntoIterator<Item = (String, Json)>,
     ) -> Option<UnifiedProviderDataRef> {
         self.fields(Some(subject), subject.resource(1), path, fields)
+    }
+
+    /// Adds an item of the client to those of its request, after the last one and with the next ID.
+    pub fn push_item(
+        &self,
+        items: &mut Vec<UnifiedItem>,
+        role: Role,
+        body: UnifiedItemBody,
+        provider_data: Option<Vec<UnifiedProviderDataRef>>,
+    ) {
+        let position = items.len() as u64;
+        let provenance = self.context.provenance(ItemOrigin::Client, self.profile.clone(), None);
+        let parent = items.last().map(|item| item.id.clone());
+        let mut item = self
+            .context
+            .item(self.context.item_id(position), position, parent, role, provenance, body);
+        item.provider_data = provider_data;
+        items.push(item);
     }
 
     /// The same for a subject that may be the whole body.

@@ -69,6 +69,28 @@ impl<'a> OpenCalls<'a> {
     }
 }
 
+/// The results that answer calls, over the turns of a wire: place of a result to place of its call, each a turn and an index.
+///
+/// A turn gives the IDs of its calls, then those of the results that stand in it, with their indexes.
+pub(crate) fn answers<'a>(
+    turns: impl Iterator<Item = (Vec<(usize, &'a str)>, Vec<(usize, &'a str)>)>,
+) -> BTreeMap<(usize, usize), (usize, usize)> {
+    let (mut calls, mut answers, mut open) = (Vec::new(), BTreeMap::new(), OpenCalls::default());
+    for (turn, (called, answered)) in turns.enumerate() {
+        open.end_turn();
+        for (index, id) in called {
+            open.call(id, calls.len());
+            calls.push((turn, index));
+        }
+        for (index, id) in answered {
+            if let Some(call) = open.result(id).and_then(|call| calls.get(call)) {
+                answers.insert((turn, index), *call);
+            }
+        }
+    }
+    answers
+}
+
 /// Tries for an ID that nobody else has. Only a target with IDs of one or two characters needs more.
 const TRIES: usize = 64;
 

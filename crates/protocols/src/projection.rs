@@ -5,6 +5,7 @@ use crate::feature::Feature;
 use crate::strength::default_strength;
 use throughline_format::conversation::{Completeness, UnifiedConversationInput};
 use throughline_format::intent::{OutputFormat, UnifiedRequirement};
+use throughline_format::item::ToolCallItem;
 use throughline_format::loss::{LossSeverity, UnifiedLossEntry};
 use throughline_format::{UnifiedId, UnifiedIntent, UnifiedLossReport, UnifiedRequestV2, UnifiedResultV2};
 
@@ -103,6 +104,15 @@ impl LossCollector {
             Completeness::Complete | Completeness::Partial => LossSeverity::Warning,
         };
         self.add(severity, Feature::ConversationPortability, path, reason);
+    }
+
+    /// A call whose namespace stands in front of its name, since the wire has only a name.
+    pub fn joined_name(&mut self, call: &ToolCallItem, path: &str) {
+        if call.namespace.is_some() {
+            let reason = "the target has only a name, and the namespace stands in front of it";
+            self.info(Feature::ToolName, format!("{path}/namespace"), reason);
+            self.info(Feature::ToolName, format!("{path}/name"), reason);
+        }
     }
 
     /// The report.

@@ -9,7 +9,7 @@ use crate::runtime::{WriteOptions, Written, WrittenFile};
 use crate::transcript::{NativeRecord, Transcript};
 use crate::wire_blocks;
 use std::collections::HashSet;
-use throughline_format::{Json, Timestamp, UnifiedItemBody, UnifiedLossReport};
+use throughline_format::{Json, Timestamp, UnifiedItemBody};
 use throughline_protocols::{HistoryPiece, anthropic_messages, raw};
 
 /// Version that lines without one of their own are written for.
@@ -17,13 +17,7 @@ const VERSION: &str = "2.1.332";
 
 pub(super) fn write(transcript: &Transcript, options: &WriteOptions) -> Written {
     let is_own = transcript.runtime == NAME;
-    let session_id = options.session_id.clone().unwrap_or_else(|| {
-        if is_own {
-            transcript.session.id.clone()
-        } else {
-            ids::uuid(&[NAME, &transcript.runtime, &transcript.session.id])
-        }
-    });
+    let session_id = options.session_id(transcript, NAME, || ids::uuid(&[NAME, &transcript.runtime, &transcript.session.id]));
     let speakers = is_own.then(|| Speakers::of(transcript));
     let mut writer = Writer {
         transcript,
@@ -36,22 +30,9 @@ pub(super) fn write(transcript: &Transcript, options: &WriteOptions) -> Written 
         at: Timestamp::EPOCH,
         answer: None,
     };
-    let mut loss = UnifiedLossReport::default();
-    match speakers {
-        Some(speakers) if speakers.is_whole() => {
-            let own = transcript.records.iter().enumerate().filter(|(n, _)| speakers.may(*n));
-            own.for_each(|(_, record)| writer.record(record));
-        }
-        speakers => {
-            let told = project::tell(transcript, NAME, wire_blocks::capabilities(), anthropic_messages::history);
-            let steps = match &speakers {
-                Some(speakers) => native::merge(transcript, speakers, &told.pieces),
-                None => told.pieces.iter().map(Step::Piece).collect(),
-            };
-            writer.steps(&steps, &told);
-            loss = told.loss;
-        }
-    }
+    let loss = native::write(transcript, speakers.as_ref(), &mut writer, || {
+        project::tell(transcript, NAME, wire_blocks::capabilities(), anthropic_messages::history)
+    });
     let mut content = writer.lines.join("\n");
     if !content.is_empty() {
         content.push('\n');
@@ -88,7 +69,7 @@ struct Writer<'a> {
     answer: Option<(usize, String)>,
 }
 
-impl Writer<'_> {
+impl native::Writer for Writer<'_> {
     fn steps(&mut self, steps: &[Step<'_>], told: &Told) {
         let mut rest = steps;
         while let Some((first, tail)) = rest.split_first() {
@@ -145,6 +126,12 @@ impl Writer<'_> {
         }
     }
 
+    fn piece(&mut self, piece: &HistoryPiece, told: &Told) {
+        self.pieces(&[piece], told);
+    }
+}
+
+impl Writer<'_> {
     /// A line of pieces of one message.
     fn pieces(&mut self, pieces: &[&HistoryPiece], told: &Told) {
         let Some(first) = pieces.first() else { return };

@@ -3,7 +3,7 @@
 use super::NAME;
 use crate::fields::{Fields, member};
 use crate::ids;
-use crate::native::{self, Speakers, Step};
+use crate::native::{self, Speakers};
 use crate::project::{self, Told};
 use crate::runtime::{WriteOptions, Written, WrittenFile};
 use crate::transcript::{NativeRecord, Transcript};
@@ -19,13 +19,7 @@ const ORIGINATOR: &str = "throughline";
 
 pub(super) fn write(transcript: &Transcript, options: &WriteOptions, bare: bool) -> Written {
     let is_own = transcript.runtime == NAME;
-    let session_id = options.session_id.clone().unwrap_or_else(|| {
-        if is_own {
-            transcript.session.id.clone()
-        } else {
-            ids::uuid(&[NAME, &transcript.runtime, &transcript.session.id])
-        }
-    });
+    let session_id = options.session_id(transcript, NAME, || ids::uuid(&[NAME, &transcript.runtime, &transcript.session.id]));
     let mut writer = Writer {
         transcript,
         options,
@@ -37,31 +31,11 @@ pub(super) fn write(transcript: &Transcript, options: &WriteOptions, bare: bool)
         loss: UnifiedLossReport::default(),
     };
     let speakers = is_own.then(|| Speakers::of(transcript));
-    match speakers.filter(|_| !bare) {
-        Some(speakers) if speakers.is_whole() => {
-            let own = transcript.records.iter().enumerate().filter(|(n, _)| speakers.may(*n));
-            own.for_each(|(_, record)| writer.record(record));
-        }
-        speakers => {
-            let capabilities = Capabilities::of(OpenAiResponses.capabilities());
-            let told = project::tell(transcript, NAME, capabilities, openai_responses::history);
-            let steps = match &speakers {
-                Some(speakers) => native::merge(transcript, speakers, &told.pieces),
-                None => told.pieces.iter().map(Step::Piece).collect(),
-            };
-            let has_head = steps.iter().any(|step| matches!(step, Step::Record(_)));
-            if !bare && !has_head {
-                writer.head();
-            }
-            for step in steps {
-                match step {
-                    Step::Record(record) => writer.record(record),
-                    Step::Piece(piece) => writer.piece(piece, &told),
-                }
-            }
-            writer.loss.extend(told.loss);
-        }
-    }
+    let told = native::write(transcript, speakers.as_ref().filter(|_| !bare), &mut writer, || {
+        let capabilities = Capabilities::of(OpenAiResponses.capabilities());
+        project::tell(transcript, NAME, capabilities, openai_responses::history)
+    });
+    writer.loss.extend(told);
     let (loss, out) = (writer.loss, writer.out);
     let name = ids::file_name(&session_id);
     let file = if bare {
@@ -71,11 +45,7 @@ pub(super) fn write(transcript: &Transcript, options: &WriteOptions, bare: bool)
             content: format!("{}\n", raw::json(&items).as_str()),
         }
     } else {
-        let began = transcript
-            .session
-            .created_at
-            .or_else(|| transcript.items.first().map(|item| item.created_at));
-        let time = began.unwrap_or(Timestamp::EPOCH).to_string();
+        let time = transcript.began().unwrap_or(Timestamp::EPOCH).to_string();
         let time = time.get(..19).unwrap_or_default().replace(':', "-");
         WrittenFile {
             path: format!("rollout-{time}-{name}.jsonl"),
@@ -101,33 +71,11 @@ struct Writer<'a> {
     loss: UnifiedLossReport,
 }
 
-impl Writer<'_> {
-    fn line(&mut self, kind: &str, payload: Json) {
-        let line = vec![member("timestamp", &self.at), member("type", kind), ("payload".to_owned(), payload)];
-        self.out.push(raw::object(line).as_str().to_owned());
-    }
-
-    fn cwd(&self) -> &str {
-        let told = self.options.cwd.as_deref().or(self.transcript.session.cwd.as_deref());
-        told.unwrap_or("/")
-    }
-
-    fn head(&mut self) {
-        let session = &self.transcript.session;
-        let began = session
-            .created_at
-            .or_else(|| self.transcript.items.first().map(|item| item.created_at));
-        self.at = began.unwrap_or(Timestamp::EPOCH);
-        let own_version = session.version.as_deref().filter(|_| self.transcript.runtime == NAME);
-        let payload = vec![
-            member("id", self.session_id),
-            member("timestamp", &self.at),
-            member("cwd", self.cwd()),
-            member("originator", ORIGINATOR),
-            member("cli_version", own_version.unwrap_or(VERSION)),
-            member("source", "cli"),
-        ];
-        self.line("session_meta", raw::object(payload));
+impl native::Writer for Writer<'_> {
+    fn open(&mut self, has_records: bool) {
+        if !self.bare && !has_records {
+            self.head();
+        }
     }
 
     fn record(&mut self, record: &NativeRecord) {
@@ -192,6 +140,33 @@ impl Writer<'_> {
             }
         }
         self.line("response_item", body);
+    }
+}
+
+impl Writer<'_> {
+    fn line(&mut self, kind: &str, payload: Json) {
+        let line = vec![member("timestamp", &self.at), member("type", kind), ("payload".to_owned(), payload)];
+        self.out.push(raw::object(line).as_str().to_owned());
+    }
+
+    fn cwd(&self) -> &str {
+        let told = self.options.cwd.as_deref().or(self.transcript.session.cwd.as_deref());
+        told.unwrap_or("/")
+    }
+
+    fn head(&mut self) {
+        let session = &self.transcript.session;
+        self.at = self.transcript.began().unwrap_or(Timestamp::EPOCH);
+        let own_version = session.version.as_deref().filter(|_| self.transcript.runtime == NAME);
+        let payload = vec![
+            member("id", self.session_id),
+            member("timestamp", &self.at),
+            member("cwd", self.cwd()),
+            member("originator", ORIGINATOR),
+            member("cli_version", own_version.unwrap_or(VERSION)),
+            member("source", "cli"),
+        ];
+        self.line("session_meta", raw::object(payload));
     }
 }
 

@@ -4,10 +4,10 @@ use super::{NAME, log, project};
 use crate::fields::Fields;
 use crate::ids;
 use crate::losses;
-use crate::native::{self, Speakers, Step};
+use crate::native::{self, Speakers};
 use crate::project::{self as projection, Told};
 use crate::runtime::{WriteOptions, Written, WrittenFile};
-use crate::transcript::Transcript;
+use crate::transcript::{NativeRecord, Transcript};
 use crate::wire_blocks::{self, Block, Medium};
 use serde_json::{Value, json};
 use throughline_format::{Json, LossSeverity, Timestamp, UnifiedLossReport};
@@ -16,13 +16,7 @@ use throughline_protocols::{Feature, HistoryPiece, anthropic_messages, raw};
 pub(super) fn write(transcript: &Transcript, options: &WriteOptions, document: bool) -> Written {
     let is_own = transcript.runtime == NAME;
     let session = &transcript.session;
-    let session_id = options.session_id.clone().unwrap_or_else(|| {
-        if is_own {
-            session.id.clone()
-        } else {
-            ids::uuid(&[NAME, &transcript.runtime, &session.id])
-        }
-    });
+    let session_id = options.session_id(transcript, NAME, || ids::uuid(&[NAME, &transcript.runtime, &transcript.session.id]));
     let mut writer = Writer {
         options,
         session_id: &session_id,
@@ -33,34 +27,11 @@ pub(super) fn write(transcript: &Transcript, options: &WriteOptions, document: b
         loss: UnifiedLossReport::default(),
     };
     let speakers = is_own.then(|| Speakers::of(transcript));
-    match &speakers {
-        Some(speakers) if speakers.is_whole() => {
-            let own = transcript.records.iter().enumerate().filter(|(n, _)| speakers.may(*n));
-            own.for_each(|(_, record)| writer.record(&record.kind, &record.text));
-        }
-        speakers => {
-            let told = projection::tell(transcript, NAME, wire_blocks::capabilities(), anthropic_messages::history);
-            let steps = match speakers {
-                Some(speakers) => native::merge(transcript, speakers, &told.pieces),
-                None => told.pieces.iter().map(Step::Piece).collect(),
-            };
-            for step in steps {
-                match step {
-                    Step::Record(record) => {
-                        writer.close();
-                        writer.record(&record.kind, &record.text);
-                    }
-                    Step::Piece(piece) => writer.piece(piece, &told),
-                }
-            }
-            writer.close();
-            writer.loss.extend(told.loss);
-        }
-    }
-    let began = session
-        .created_at
-        .or_else(|| transcript.items.first().map(|item| item.created_at))
-        .unwrap_or(Timestamp::EPOCH);
+    let told = native::write(transcript, speakers.as_ref(), &mut writer, || {
+        projection::tell(transcript, NAME, wire_blocks::capabilities(), anthropic_messages::history)
+    });
+    writer.loss.extend(told);
+    let began = transcript.began().unwrap_or(Timestamp::EPOCH);
     let last = session.updated_at.unwrap_or(writer.at).max(writer.at);
     let cwd = options.cwd.as_deref().or(session.cwd.as_deref()).unwrap_or("/");
     let made = || log::head(&session_id, &project(cwd), &began.to_string(), &last.to_string());
@@ -108,8 +79,9 @@ struct Writer<'a> {
     loss: UnifiedLossReport,
 }
 
-impl Writer<'_> {
-    fn record(&mut self, kind: &str, text: &str) {
+impl native::Writer for Writer<'_> {
+    fn record(&mut self, record: &NativeRecord) {
+        let (kind, text) = (record.kind.as_str(), record.text.as_str());
         let Ok(json) = Json::from_text(text.to_owned()) else { return };
         if kind == "head" {
             self.head = Some(json);
@@ -213,7 +185,9 @@ impl Writer<'_> {
             ));
         }
     }
+}
 
+impl Writer<'_> {
     /// Ends a call: both are one record.
     fn result(&mut self, call_id: &str, text: &str, media: &[Medium], is_error: bool) {
         let Some(open) = self.open.as_mut() else { return };

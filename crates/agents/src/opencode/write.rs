@@ -4,10 +4,10 @@ use super::NAME;
 use crate::fields::Fields;
 use crate::ids;
 use crate::losses;
-use crate::native::{self, Speakers, Step};
+use crate::native::{self, Speakers};
 use crate::project::{self, Told};
 use crate::runtime::{WriteOptions, Written, WrittenFile};
-use crate::transcript::Transcript;
+use crate::transcript::{NativeRecord, Transcript};
 use crate::wire_blocks::{self, Block, Medium};
 use serde_json::{Map, Value, json};
 use throughline_format::{Json, LossSeverity, Timestamp, UnifiedLossReport};
@@ -22,17 +22,9 @@ const UNKNOWN: &str = "unknown";
 
 pub(super) fn write(transcript: &Transcript, options: &WriteOptions) -> Written {
     let is_own = transcript.runtime == NAME;
-    let session = &transcript.session;
-    let began = session
-        .created_at
-        .or_else(|| transcript.items.first().map(|item| item.created_at))
-        .unwrap_or(Timestamp::EPOCH);
-    let session_id = options.session_id.clone().unwrap_or_else(|| {
-        if is_own {
-            session.id.clone()
-        } else {
-            ids::opencode("ses", began, 0, true, &[&transcript.runtime, &session.id])
-        }
+    let began = transcript.began().unwrap_or(Timestamp::EPOCH);
+    let session_id = options.session_id(transcript, NAME, || {
+        ids::opencode("ses", began, 0, true, &[&transcript.runtime, &transcript.session.id])
     });
     let mut writer = Writer {
         transcript,
@@ -46,30 +38,10 @@ pub(super) fn write(transcript: &Transcript, options: &WriteOptions) -> Written 
         loss: UnifiedLossReport::default(),
     };
     let speakers = is_own.then(|| Speakers::of(transcript));
-    match &speakers {
-        Some(speakers) if speakers.is_whole() => {
-            let own = transcript.records.iter().enumerate().filter(|(n, _)| speakers.may(*n));
-            own.for_each(|(_, record)| writer.record(&record.kind, &record.text));
-        }
-        speakers => {
-            let told = project::tell(transcript, NAME, wire_blocks::capabilities(), anthropic_messages::history);
-            let steps = match speakers {
-                Some(speakers) => native::merge(transcript, speakers, &told.pieces),
-                None => told.pieces.iter().map(Step::Piece).collect(),
-            };
-            for step in steps {
-                match step {
-                    Step::Record(record) => {
-                        writer.close();
-                        writer.record(&record.kind, &record.text);
-                    }
-                    Step::Piece(piece) => writer.piece(piece, &told),
-                }
-            }
-            writer.close();
-            writer.loss.extend(told.loss);
-        }
-    }
+    let told = native::write(transcript, speakers.as_ref(), &mut writer, || {
+        project::tell(transcript, NAME, wire_blocks::capabilities(), anthropic_messages::history)
+    });
+    writer.loss.extend(told);
     let info = writer.info(began);
     let document = raw::object(vec![
         ("info".to_owned(), info),
@@ -110,8 +82,9 @@ struct Writer<'a> {
     loss: UnifiedLossReport,
 }
 
-impl Writer<'_> {
-    fn record(&mut self, kind: &str, text: &str) {
+impl native::Writer for Writer<'_> {
+    fn record(&mut self, record: &NativeRecord) {
+        let (kind, text) = (record.kind.as_str(), record.text.as_str());
         let Some(message) = (kind == "message").then(|| Json::from_text(text.to_owned()).ok()).flatten() else {
             return;
         };
@@ -126,14 +99,6 @@ impl Writer<'_> {
         let moved = self.session_id != self.transcript.session.id;
         self.messages
             .push(if moved { with_session(&message, self.session_id) } else { message });
-    }
-
-    fn id(&mut self, prefix: &str) -> String {
-        self.number += 1;
-        let number = self.number.to_string();
-        // More IDs than a millisecond has numbers take the next one.
-        let time = self.at.plus_millis(i64::try_from(self.number / 0xFFF).unwrap_or(0));
-        ids::opencode(prefix, time, self.number % 0xFFF, false, &[self.session_id, prefix, &number])
     }
 
     fn close(&mut self) {
@@ -198,6 +163,16 @@ impl Writer<'_> {
             return;
         };
         open.parts.push(placed(part, &id, session_id, &open.id));
+    }
+}
+
+impl Writer<'_> {
+    fn id(&mut self, prefix: &str) -> String {
+        self.number += 1;
+        let number = self.number.to_string();
+        // More IDs than a millisecond has numbers take the next one.
+        let time = self.at.plus_millis(i64::try_from(self.number / 0xFFF).unwrap_or(0));
+        ids::opencode(prefix, time, self.number % 0xFFF, false, &[self.session_id, prefix, &number])
     }
 
     /// Ends the call of an answer: both are one part.

@@ -3,6 +3,7 @@
 use super::App;
 use super::failure::{Failure, json};
 use super::gate::Scope;
+use super::lists;
 use super::view::View;
 use axum::Extension;
 use axum::body::Body;
@@ -11,7 +12,7 @@ use axum::http::{HeaderMap, Response, StatusCode};
 use serde::Deserialize;
 use std::sync::Arc;
 use throughline_engine::{CompactRequest, Principal};
-use throughline_format::{ErrorCategory, UnifiedContentPart, UnifiedError, UnifiedId};
+use throughline_format::{UnifiedContentPart, UnifiedError, UnifiedId};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
@@ -32,14 +33,8 @@ pub(super) async fn create(
     body: Body,
 ) -> Response<Body> {
     let compacted = async {
-        let conversation_id =
-            UnifiedId::parse(&id).map_err(|_| UnifiedError::new(ErrorCategory::NotFound, "resource", "there is no such conversation"))?;
-        let body = app.read_body(&headers, body).await?;
-        let body: CompactBody = serde_json::from_slice(&body).map_err(|error| {
-            let place = format!("line {} column {}", error.line(), error.column());
-            let expected = "expected {\"branchId\"?: string, \"throughItemId\": string, \"summary\": part[]}";
-            UnifiedError::new(ErrorCategory::InvalidRequest, "json", format!("{expected}, {place}"))
-        })?;
+        let conversation_id = lists::id(&id, "conversation")?;
+        let body: CompactBody = app.read_json(&headers, body).await?;
         let request = CompactRequest {
             conversation_id,
             branch_id: body.branch_id,

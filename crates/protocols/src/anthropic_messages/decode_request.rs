@@ -20,7 +20,6 @@ use throughline_format::intent::{
 };
 use throughline_format::item::{ItemStatus, MessageItem, Placement, Role};
 use throughline_format::metadata::UnifiedSemanticMetadata;
-use throughline_format::provenance::ItemOrigin;
 use throughline_format::request::UnifiedStateInput;
 use throughline_format::resource::{Issuer, ResourceType};
 use throughline_format::tool::ToolChoiceKind;
@@ -158,12 +157,7 @@ impl Decoder {
     }
 
     fn push(&mut self, role: Role, body: UnifiedItemBody, provider_data: Option<Vec<UnifiedProviderDataRef>>) {
-        let context = &self.keeper.context;
-        let provenance = context.provenance(ItemOrigin::Client, self.keeper.profile.clone(), None);
-        let parent = self.items.last().map(|item| item.id.clone());
-        let mut item = context.item(self.next_id(), self.items.len() as u64, parent, role, provenance, body);
-        item.provider_data = provider_data;
-        self.items.push(item);
+        self.keeper.push_item(&mut self.items, role, body, provider_data);
     }
 
     fn mark(&mut self, item_id: UnifiedId, part_id: Option<UnifiedId>, control: Option<CacheControl>, path: &str) {

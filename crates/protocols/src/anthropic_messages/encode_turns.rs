@@ -6,7 +6,7 @@ use super::encode_hosted;
 use crate::call_arguments::NO_RESULT;
 use crate::feature::Feature;
 use crate::history::HistoryPiece;
-use crate::pairing::{FreeIds, OpenCalls};
+use crate::pairing::{self, FreeIds};
 use crate::raw::{self};
 use crate::raw::{json, object};
 use std::collections::BTreeMap;
@@ -253,25 +253,17 @@ fn call_of(atom: &Atom) -> Option<String> {
 
 /// Takes the results that have a call out of the user's words; by exchange and place of the call, each with its order.
 fn take_results(exchanges: &mut [Exchange]) -> BTreeMap<(usize, usize), (usize, Atom)> {
-    let mut calls = Vec::new();
-    let mut answers = BTreeMap::new();
-    let mut open = OpenCalls::default();
-    for (index, exchange) in exchanges.iter().enumerate() {
-        open.end_turn();
-        for (at, atom) in exchange.assistant.iter().enumerate() {
-            if let Kind::Call(id) = &atom.kind {
-                open.call(id, calls.len());
-                calls.push((index, at));
-            }
-        }
-        for (at, atom) in exchange.user.iter().enumerate() {
-            if let Kind::Result(id, _) = &atom.kind
-                && let Some(call) = open.result(id).and_then(|call| calls.get(call))
-            {
-                answers.insert((index, at), *call);
-            }
-        }
-    }
+    let answers = pairing::answers(exchanges.iter().map(|exchange| {
+        let calls = exchange.assistant.iter().enumerate().filter_map(|(at, atom)| match &atom.kind {
+            Kind::Call(id) => Some((at, id.as_str())),
+            _ => None,
+        });
+        let results = exchange.user.iter().enumerate().filter_map(|(at, atom)| match &atom.kind {
+            Kind::Result(id, _) => Some((at, id.as_str())),
+            _ => None,
+        });
+        (calls.collect(), results.collect())
+    }));
     let mut taken = BTreeMap::new();
     for (index, exchange) in exchanges.iter_mut().enumerate() {
         let mut left: Vec<Atom> = Vec::with_capacity(exchange.user.len());

@@ -380,11 +380,14 @@ fn is_user(item: &UnifiedItem) -> bool {
 fn head(item: &UnifiedItem) -> Option<String> {
     match &item.body {
         UnifiedItemBody::Message(_) => Some(item.role.unwrap_or(Role::User).as_str().to_owned()),
-        UnifiedItemBody::CompactionSummary(summary) => summary.replaces.then(|| "summary of what was said before".to_owned()),
+        UnifiedItemBody::CompactionSummary(_) => Some("summary of what was said before".to_owned()),
         UnifiedItemBody::ToolCall(_) | UnifiedItemBody::ServerToolCall(_) => Some("call".to_owned()),
         UnifiedItemBody::ToolResult(_) | UnifiedItemBody::ServerToolResult(_) => Some("result of call".to_owned()),
-        UnifiedItemBody::CodeExecution(_) => Some("code".to_owned()),
-        UnifiedItemBody::CodeExecutionResult(_) => Some("output of the code".to_owned()),
+        UnifiedItemBody::CodeExecution(code) => Some(match &code.language {
+            Some(language) => format!("code, {language}"),
+            None => "code".to_owned(),
+        }),
+        UnifiedItemBody::CodeExecutionResult(result) => Some(format!("output of the code, {}", result.outcome.as_str())),
         UnifiedItemBody::Reasoning(_)
         | UnifiedItemBody::ApprovalRequest(_)
         | UnifiedItemBody::ApprovalResponse(_)

@@ -1,6 +1,6 @@
 //! One candidate of an answer: which items and parts are open, and what a part of the wire does to them.
 
-use super::decode_part::{Kind, OpenCalls, Whole, kind, message_part, reasoning_part, whole};
+use super::decode_part::{Kind, NamedCalls, Whole, kind, message_part, reasoning_part, whole};
 use super::finish;
 use super::grounding::{self, Placed, Told};
 use super::kept::{self, made_call_id};
@@ -51,7 +51,7 @@ pub(super) struct State {
     messages: Vec<UnifiedId>,
     told: Vec<Told>,
     /// Calls that wait for a result.
-    pub(super) calls: OpenCalls,
+    pub(super) calls: NamedCalls,
     streamed: Option<Streamed>,
     /// Parts of the wire so far.
     parts: u64,

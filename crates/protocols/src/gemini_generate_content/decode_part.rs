@@ -260,7 +260,7 @@ pub(super) fn reasoning_part(keeper: &mut Keeper, part_id: &UnifiedId, part: Par
 
 /// Calls that wait for a result, as far as this payload shows them.
 #[derive(Debug, Default)]
-pub(super) struct OpenCalls {
+pub(super) struct NamedCalls {
     /// Call ID and name, in order.
     calls: Vec<(String, String)>,
     /// The newest code that ran.
@@ -269,7 +269,7 @@ pub(super) struct OpenCalls {
     hosted: Option<String>,
 }
 
-impl OpenCalls {
+impl NamedCalls {
     /// The call that a result answers: by ID, else by name, in order.
     fn answer(&mut self, id: Option<&str>, name: &str) -> Option<String> {
         if name.is_empty() && id.is_none() && !self.calls.is_empty() {
@@ -290,7 +290,7 @@ impl OpenCalls {
 }
 
 /// A part that is an item of its own: calls, results, code.
-pub(super) fn whole(keeper: &mut Keeper, item_id: &UnifiedId, mut part: Part, path: &str, model: bool, open: &mut OpenCalls) -> Whole {
+pub(super) fn whole(keeper: &mut Keeper, item_id: &UnifiedId, mut part: Part, path: &str, model: bool, open: &mut NamedCalls) -> Whole {
     let mut spelled = skipped(part.thought_signature.as_ref());
     let sig = part.thought_signature.take().map(|s| signature(keeper, item_id, s, path).r#ref);
     let mut fields: Vec<_> = part.extra.into_unmapped().collect();

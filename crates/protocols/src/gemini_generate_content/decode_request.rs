@@ -1,6 +1,6 @@
 //! Requests of the wire as [`UnifiedRequestV2`].
 
-use super::decode_part::{Kind, OpenCalls, Whole, kind, message_part, reasoning_part, whole};
+use super::decode_part::{Kind, NamedCalls, Whole, kind, message_part, reasoning_part, whole};
 use super::decode_settings::{self, Settings};
 use super::kept::{self, CONTENT};
 use super::spelling::Spelling;
@@ -13,7 +13,6 @@ use crate::keeper::{Keep, Keeper};
 use crate::raw::{self, json, object};
 use throughline_format::item::{MessageItem, Placement, ReasoningItem, Role};
 use throughline_format::metadata::UnifiedSemanticMetadata;
-use throughline_format::provenance::ItemOrigin;
 use throughline_format::request::UnifiedStateInput;
 use throughline_format::resource::{Issuer, ResourceType, UnmappedEntry, UnmappedPayload};
 use throughline_format::{
@@ -50,7 +49,7 @@ pub(super) fn decode(dialect: Dialect, body: &[u8], context: &DecodeContext) -> 
     let decoder = Decoder {
         keeper: Keeper::new(context, dialect.profile(), Issuer::ClientAsserted),
         items: Vec::new(),
-        calls: OpenCalls::default(),
+        calls: NamedCalls::default(),
         dialect,
         form: lone,
     };
@@ -87,7 +86,7 @@ fn with_lists(body: String, prefix: &str) -> (String, Vec<(String, Json)>) {
 struct Decoder {
     keeper: Keeper,
     items: Vec<UnifiedItem>,
-    calls: OpenCalls,
+    calls: NamedCalls,
     dialect: Dialect,
     /// Form of the body: members to put, or to take away where null.
     form: Vec<(String, Json)>,
@@ -230,12 +229,7 @@ impl Decoder {
     }
 
     fn push(&mut self, role: Role, body: UnifiedItemBody, provider_data: Option<Vec<UnifiedProviderDataRef>>) {
-        let context = &self.keeper.context;
-        let provenance = context.provenance(ItemOrigin::Client, self.keeper.profile.clone(), None);
-        let parent = self.items.last().map(|item| item.id.clone());
-        let mut item = context.item(self.next_id(), self.items.len() as u64, parent, role, provenance, body);
-        item.provider_data = provider_data;
-        self.items.push(item);
+        self.keeper.push_item(&mut self.items, role, body, provider_data);
     }
 
     fn system(&mut self, system: Option<Content>, fields: &mut Vec<(String, Json)>) {

@@ -7,7 +7,7 @@ use super::kept::SENTINEL;
 use super::models::Generation;
 use crate::call_arguments::NO_RESULT;
 use crate::feature::Feature;
-use crate::pairing::{FreeIds, OpenCalls};
+use crate::pairing::{self, FreeIds};
 use crate::raw::{self, json, object, put};
 use std::collections::{BTreeMap, BTreeSet};
 use throughline_format::item::{ReasoningItem, Role};
@@ -276,25 +276,17 @@ fn call_of(atom: &Atom) -> Option<String> {
 
 /// Takes the results that have a call out of the user's words; by exchange and place of the call, each with its order.
 fn take_results(exchanges: &mut [Exchange]) -> BTreeMap<(usize, usize), (usize, Atom)> {
-    let mut calls = Vec::new();
-    let mut answers = BTreeMap::new();
-    let mut open = OpenCalls::default();
-    for (index, exchange) in exchanges.iter().enumerate() {
-        open.end_turn();
-        for (at, atom) in exchange.model.iter().enumerate() {
-            if let Kind::Call(id) = &atom.kind {
-                open.call(id, calls.len());
-                calls.push((index, at));
-            }
-        }
-        for (at, atom) in exchange.user.iter().enumerate() {
-            if let Kind::Result(id) = &atom.kind
-                && let Some(call) = open.result(id).and_then(|call| calls.get(call))
-            {
-                answers.insert((index, at), *call);
-            }
-        }
-    }
+    let answers = pairing::answers(exchanges.iter().map(|exchange| {
+        let calls = exchange.model.iter().enumerate().filter_map(|(at, atom)| match &atom.kind {
+            Kind::Call(id) => Some((at, id.as_str())),
+            _ => None,
+        });
+        let results = exchange.user.iter().enumerate().filter_map(|(at, atom)| match &atom.kind {
+            Kind::Result(id) => Some((at, id.as_str())),
+            _ => None,
+        });
+        (calls.collect(), results.collect())
+    }));
     let mut taken = BTreeMap::new();
     for (index, exchange) in exchanges.iter_mut().enumerate() {
         let mut left: Vec<Atom> = Vec::with_capacity(exchange.user.len());

@@ -15,7 +15,6 @@ use throughline_format::intent::{
 };
 use throughline_format::item::{MessageItem, Placement, Role};
 use throughline_format::metadata::UnifiedSemanticMetadata;
-use throughline_format::provenance::ItemOrigin;
 use throughline_format::request::{BackgroundIntent, UnifiedStateInput};
 use throughline_format::resource::{Issuer, ResourceType};
 use throughline_format::tool::{AllowedMode, Execution, Portability, ToolChoiceKind, UnifiedHostedToolConfig, UnifiedToolSelector};
@@ -174,12 +173,7 @@ impl Decoder {
     }
 
     fn push(&mut self, role: Role, body: UnifiedItemBody, provider_data: Option<Vec<UnifiedProviderDataRef>>) {
-        let context = &self.keeper.context;
-        let provenance = context.provenance(ItemOrigin::Client, self.keeper.profile.clone(), None);
-        let parent = self.items.last().map(|item| item.id.clone());
-        let mut item = context.item(self.next_id(), self.items.len() as u64, parent, role, provenance, body);
-        item.provider_data = provider_data;
-        self.items.push(item);
+        self.keeper.push_item(&mut self.items, role, body, provider_data);
     }
 
     /// The input in any of its four forms.

@@ -27,6 +27,7 @@ mod encode_request;
 mod encode_response;
 mod encode_step;
 mod encode_stream;
+mod encode_tools;
 mod errors;
 mod kept;
 mod pairs;

@@ -183,6 +183,7 @@ impl ResponseEncoder<'_> {
             }
             UnifiedItemBody::ToolCall(call) if call.execution == Execution::Client => {
                 message.legacy |= form.legacy;
+                self.loss.joined_name(call, path);
                 let name = crate::tool_name::answered(
                     call.namespace.as_deref(),
                     &call.name,

@@ -414,6 +414,8 @@ impl ChatStreamEncoder {
             &call.name,
             self.context.capabilities.knobs().max_tool_name_length,
         );
+        let path = self.place(candidate, item);
+        self.loss.joined_name(call, &path);
         let mut value = if is_custom {
             json!({"index": index, "id": call.call_id, "type": "custom", "custom": {"name": name, "input": ""}})
         } else {
@@ -424,7 +426,6 @@ impl ChatStreamEncoder {
         if let (Some(bytes), Some(members)) = (signature, value.as_object_mut()) {
             members.insert("extra_content".into(), serde_json::from_slice(&bytes).unwrap_or(Value::Null));
         } else if call.private_linkage.is_some() {
-            let path = self.place(candidate, item);
             self.loss.info(
                 Feature::ReasoningSignature,
                 format!("{path}/privateLinkage"),

@@ -363,6 +363,9 @@ impl Settings<'_> {
         if conversation.missing.is_some() && !self.is_own {
             let reason = "a part of the history that another provider holds";
             self.loss.held_elsewhere(conversation, "/conversation/missing", reason);
+        } else if conversation.missing.is_some() {
+            let reason = "said by the item or handle that stands for it";
+            self.loss.remark(Feature::RecordBookkeeping, "/conversation/missing", reason);
         }
         if state.is_some_and(|state| state.resources.is_some()) {
             put("prompt", tree(kept::PROMPT));

@@ -415,14 +415,20 @@ impl<'a, 'c> Messages<'a, 'c> {
             );
         }
         if let UnifiedItemBody::ToolCall(body) | UnifiedItemBody::ServerToolCall(body) = &item.body {
+            let path = self.path(index);
+            self.out.loss.joined_name(body, &path);
             for (member, feature, there) in [
-                ("namespace", Feature::ToolName, body.namespace.is_some()),
                 ("serverLabel", Feature::ToolHostedMcp, body.server_label.is_some()),
                 ("caller", Feature::ToolAllowedCallers, body.caller.is_some()),
             ] {
                 if there {
-                    let reason = "the target has only a name, and the namespace stands in front of it";
-                    self.lose(LossSeverity::Info, feature, index, &format!("/{member}"), reason);
+                    self.lose(
+                        LossSeverity::Info,
+                        feature,
+                        index,
+                        &format!("/{member}"),
+                        "the target has only a name",
+                    );
                 }
             }
         } else {

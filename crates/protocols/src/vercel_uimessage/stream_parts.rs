@@ -49,11 +49,8 @@ impl Calls {
         let kept = Kept::of(out.context.private.as_ref(), item.provider_data.iter().flatten());
         let dynamic = kept.form.dynamic || called.is_dynamic;
         if let UnifiedItemBody::ToolCall(call) | UnifiedItemBody::ServerToolCall(call) = &item.body {
-            for (member, there) in [
-                ("namespace", call.namespace.is_some()),
-                ("serverLabel", call.server_label.is_some()),
-                ("caller", call.caller.is_some()),
-            ] {
+            out.loss.joined_name(call, path);
+            for (member, there) in [("serverLabel", call.server_label.is_some()), ("caller", call.caller.is_some())] {
                 if there {
                     out.loss
                         .info(Feature::ToolName, format!("{path}/{member}"), "the target has only a name");
