@@ -277,7 +277,11 @@ pub(super) fn report(result: &UnifiedResultV2, is_own: bool, loss: &mut LossColl
     }
     if let Some(counters) = result.usage.as_ref().filter(|_| !is_own) {
         for member in usage::encode(counters, true).1 {
-            let reason = "the target has no counter for it";
+            let reason = if usage::DEMANDED.contains(&member) {
+                "unknown, and the wire demands a number: zero stands there"
+            } else {
+                "the target has no counter for it"
+            };
             loss.info(Feature::ResponseUsage, format!("/usage/{member}"), reason);
         }
     }

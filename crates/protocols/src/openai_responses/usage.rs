@@ -79,6 +79,9 @@ fn number(value: f64) -> Node {
     }
 }
 
+/// Counters that the wire demands: an unknown one is written as zero, and the report says so.
+pub(super) const DEMANDED: [&str; 4] = ["inputTotal", "outputTotal", "cacheRead", "reasoning"];
+
 /// Writes the counters. With `fill`, those that the type demands are 0 where they are unknown. The second value names
 /// members that have no form.
 pub(super) fn encode(usage: &UnifiedUsage, fill: bool) -> (Node, Vec<&'static str>) {
@@ -89,7 +92,13 @@ pub(super) fn encode(usage: &UnifiedUsage, fill: bool) -> (Node, Vec<&'static st
     });
     let (input, output) = (known(usage.input_total).or(sum), known(usage.output_total));
     let mut lost = Vec::new();
-    for (member, is_missing) in [("inputTotal", input.is_none()), ("outputTotal", output.is_none())] {
+    let missing = [
+        input.is_none(),
+        output.is_none(),
+        usage.cache_read.is_none(),
+        usage.reasoning.is_none(),
+    ];
+    for (member, is_missing) in DEMANDED.into_iter().zip(missing) {
         if is_missing && fill {
             lost.push(member);
         }
@@ -215,7 +224,8 @@ pub(super) fn words(status: &UnifiedResponseStatus) -> (&'static str, Option<Str
         Some(R::MaxContext) => ("incomplete", Some("max_output_tokens".into()), false),
         Some(R::Interrupted) if own("steered") => ("incomplete", Some("steered".into()), true),
         Some(R::Unknown | R::Paused | R::MalformedToolCall) => ("incomplete", status.original_reason.clone(), false),
-        Some(R::Incomplete | R::Interrupted) => ("incomplete", None, true),
+        Some(R::Interrupted) => ("incomplete", None, false),
+        Some(R::Incomplete) => ("incomplete", None, true),
         Some(R::Failed) => ("failed", None, true),
         Some(R::Cancelled) => ("cancelled", None, true),
         None => match status.state {
