@@ -57,6 +57,7 @@ pub mod span;
 pub mod sse;
 pub mod strength;
 pub mod synthetic;
+mod told;
 pub mod tool_name;
 pub mod tool_offer;
 pub mod unified_native;

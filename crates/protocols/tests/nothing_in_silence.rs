@@ -48,6 +48,38 @@ fn assert_nothing(silences: &[Silence]) {
     assert!(silences.is_empty(), "dropped in silence:\n{}", silences.join("\n"));
 }
 
+/// Work of hosted tools and approvals: kinds that few protocols have a form for.
+const OF_HOSTED_TOOLS: &[&str] = &[
+    "server-tool-call",
+    "server-tool-result",
+    "code-execution",
+    "code-execution-result",
+    "search-result",
+    "retrieval-result",
+    "computer-action",
+    "computer-action-result",
+    "approval-request",
+    "approval-response",
+];
+
+#[test]
+fn what_a_hosted_tool_did_reaches_the_model_of_every_protocol() {
+    let samples: Vec<_> = items()
+        .into_iter()
+        .filter(|(_, body)| OF_HOSTED_TOOLS.contains(&body["kind"].as_str().unwrap_or_default()))
+        .collect();
+    assert_covered(OF_HOSTED_TOOLS, samples.iter().map(|(_, body)| body));
+    // A user interface shows approvals at their calls only; there is no model that would miss them.
+    for (family, codec) in codecs().filter(|(family, _)| **family != ProtocolFamily::VercelUiMessage) {
+        for (role, body) in &samples {
+            let request = request(&ProtocolFamily::CursorSdk, &[item(&ProtocolFamily::CursorSdk, 0, role, body)], &[]);
+            let context = EncodeContext::plain(Capabilities::of(codec.capabilities()));
+            let encoded = codec.encode_request(&request, &context).expect("losses are no errors");
+            assert!(encoded.body.contains(MARK), "{family}: {}: {}", body["kind"], encoded.body);
+        }
+    }
+}
+
 #[test]
 fn every_kind_of_item_is_written_or_reported() {
     let samples = items();

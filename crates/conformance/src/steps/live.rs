@@ -22,7 +22,7 @@ use throughline_format::{
 };
 use throughline_protocols::offline::Stamper;
 use throughline_protocols::{Capabilities, Decoded, EncodeContext, StreamEncoder};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 /// Text of one delta: long enough that the engine joins it with no other, so that deltas can be counted.
 const DELTA_BYTES: usize = 4 * 1024;
@@ -53,8 +53,8 @@ type Chunks = mpsc::UnboundedReceiver<Result<Bytes, UnifiedError>>;
 
 /// What the provider does with its next request.
 pub(crate) enum Answer {
-    /// A stream as the steps send it.
-    Live(Chunks),
+    /// A stream as the steps send it; the other end hears when somebody waits for its first chunk.
+    Live(Chunks, oneshot::Sender<()>),
     /// A whole body.
     Whole(String),
     /// A refusal.
@@ -85,8 +85,13 @@ impl Upstream for Account {
         let answer = self.0.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
         async move {
             let (is_stream, body) = match answer {
-                Some(Answer::Live(chunks)) => {
-                    let body = futures_util::stream::unfold(chunks, |mut c| async move { c.recv().await.map(|b| (b, c)) });
+                Some(Answer::Live(chunks, is_read)) => {
+                    let body = futures_util::stream::unfold((chunks, Some(is_read)), |(mut chunks, is_read)| async move {
+                        if let Some(is_read) = is_read {
+                            let _ = is_read.send(());
+                        }
+                        chunks.recv().await.map(|chunk| (chunk, (chunks, None)))
+                    });
                     (true, body.boxed())
                 }
                 Some(Answer::Whole(text)) => (false, futures_util::stream::iter([Ok(Bytes::from(text))]).boxed()),

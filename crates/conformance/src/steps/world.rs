@@ -18,7 +18,7 @@ use throughline_format::intent::UnifiedIntent;
 use throughline_format::{ProtocolFamily, Sha256, Timestamp, UnifiedError, UnifiedId, UnifiedItem};
 use throughline_protocols::{Capabilities, EncodeContext, families};
 use throughline_store::{ItemPage, MAX_PAGE, StoreError, Vault, WriteBatch, WriteOp};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 /// Where the clock of a case stands when no step has set it: 2026-03-01.
 const START: i64 = 1_772_323_200_000;
@@ -308,7 +308,8 @@ impl World {
         }
         let (conversation, _) = self.conversation(&json!({"conversation": conversation}))?;
         let (sender, chunks) = mpsc::unbounded_channel();
-        self.route.provider.expect(Answer::Live(chunks));
+        let (reads, is_read) = oneshot::channel();
+        self.route.provider.expect(Answer::Live(chunks, reads));
         let turn = match self
             .engine
             .begin(self.turn_request(&conversation, true)?, self.route.as_ref())
@@ -317,6 +318,8 @@ impl World {
             Ok(turn) => turn,
             Err(refused) => return Ok(Err(refused.error)),
         };
+        // What the engine writes before it waits for the provider belongs to the time of this step, not of the next one.
+        let _ = tokio::time::timeout(PATIENCE, is_read).await;
         let mut watcher = Subscriber::default();
         watcher.attach(turn.subscription);
         let speaker = Speaker::new(&self.route.protocol);

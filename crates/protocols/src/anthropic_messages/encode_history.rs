@@ -6,6 +6,7 @@ use super::kept;
 use crate::call_arguments;
 use crate::feature::Feature;
 use crate::raw::json;
+use crate::told;
 use crate::visible_text::visible_text;
 use std::collections::BTreeMap;
 use throughline_format::cache::{CacheTtl, UnifiedCacheIntent};
@@ -248,7 +249,7 @@ fn item_atoms(encoder: &mut BlockEncoder<'_>, item: &UnifiedItem, path: &str, ma
         | UnifiedItemBody::CodeExecutionResult(_)
         | UnifiedItemBody::SearchResult(_)
         | UnifiedItemBody::RetrievalResult(_) => {
-            let (kind, block) = encoder.told_result(item, place);
+            let (kind, block) = encoder.told(item, place);
             atoms.push(atom(Side::Assistant, kind, block));
         }
         UnifiedItemBody::ComputerAction(action) => {
@@ -270,10 +271,16 @@ fn item_atoms(encoder: &mut BlockEncoder<'_>, item: &UnifiedItem, path: &str, ma
                 atoms.push(atom(Side::User, Kind::Text, text(&said)));
             }
         }
-        UnifiedItemBody::ApprovalRequest(_)
-        | UnifiedItemBody::ApprovalResponse(_)
-        | UnifiedItemBody::Artifact(_)
-        | UnifiedItemBody::Reference(_) => {
+        UnifiedItemBody::ApprovalRequest(_) | UnifiedItemBody::ApprovalResponse(_) => {
+            let (kind, block) = encoder.told(item, place);
+            let side = if told::teller(item) == Role::User {
+                Side::User
+            } else {
+                Side::Assistant
+            };
+            atoms.push(atom(side, kind, block));
+        }
+        UnifiedItemBody::Artifact(_) | UnifiedItemBody::Reference(_) => {
             encoder.lost(Info, Feature::ConversationItem, place, "the target has no form for this item");
         }
         UnifiedItemBody::ProviderSwitch(_) | UnifiedItemBody::Interruption(_) | UnifiedItemBody::Error(_) => {

@@ -9,7 +9,7 @@ use crate::feature::Feature;
 use crate::keeper;
 use crate::raw::json;
 use crate::raw::{self};
-use crate::visible_text::visible_text;
+use crate::told;
 use std::collections::{BTreeMap, BTreeSet};
 use throughline_format::item::{CodeExecutionItem, ComputerActionItem, ComputerActionResultItem, ToolCallItem};
 use throughline_format::loss::LossSeverity::Warning;
@@ -102,10 +102,9 @@ pub(super) fn said_by_type(item: &UnifiedItem) -> Vec<&'static str> {
 impl BlockEncoder<'_> {
     /// A call of a hosted tool.
     pub(super) fn server_call(&mut self, item: &UnifiedItem, call: &ToolCallItem, place: Place<'_>, hosted: &Hosted) -> (Kind, Json) {
-        let said = format!("[{} {}]", call.name, call.raw_arguments);
         let known = call.server_label.is_some() || call.call_id.starts_with(HOSTED_ID);
         if !known || !hosted.goes_back(item, &call.call_id) {
-            return self.told(place, said);
+            return self.told(item, place);
         }
         let kind = if call.server_label.is_some() {
             "mcp_tool_use"
@@ -114,20 +113,18 @@ impl BlockEncoder<'_> {
         };
         let block = call_block(self, item, call, kind, place);
         let block = self.with_unmapped(block, item.base.provider_data.as_ref(), place);
-        (Kind::ServerCall(call.call_id.clone(), said), block)
+        (Kind::ServerCall(call.call_id.clone(), in_words(item)), block)
     }
 
     /// Code of a hosted environment.
     pub(super) fn code(&mut self, item: &UnifiedItem, code: &CodeExecutionItem, place: Place<'_>, hosted: &Hosted) -> (Kind, Json) {
-        let commands = || code.commands.as_ref().map(|commands| commands.join("\n"));
-        let said = code.code.clone().or_else(commands).unwrap_or_default();
         let known = code.call_id.starts_with(HOSTED_ID) && hosted.goes_back(item, &code.call_id);
         let Some(block) = code_block(code).filter(|_| known) else {
-            return self.told(place, said);
+            return self.told(item, place);
         };
         self.remark(&format!("{}/language", place.path), "said by the name of the tool");
         let block = self.with_unmapped(block, item.base.provider_data.as_ref(), place);
-        (Kind::ServerCall(code.call_id.clone(), said), block)
+        (Kind::ServerCall(code.call_id.clone(), in_words(item)), block)
     }
 
     /// An action on a computer or in a browser.
@@ -136,8 +133,7 @@ impl BlockEncoder<'_> {
             let block = self.with_unmapped(block, item.base.provider_data.as_ref(), place);
             return (Kind::Call(action.call_id.clone()), block);
         }
-        let said: Vec<_> = action.actions.iter().map(Json::as_str).collect();
-        self.told(place, format!("[computer {}]", said.join(" ")))
+        self.told(item, place)
     }
 
     /// What a computer or browser shows: the result of its call, or words of the assistant where the call is told in words.
@@ -149,7 +145,7 @@ impl BlockEncoder<'_> {
         hosted: &Hosted,
     ) -> (Side, Kind, Json) {
         let Some(environment) = hosted.computers.get(&result.call_id) else {
-            let (kind, json) = self.told(place, visible_text(&result.output));
+            let (kind, json) = self.told(item, place);
             return (Side::Assistant, kind, json);
         };
         let failed = result.is_error.or(result.error.as_ref().map(|_| true));
@@ -166,36 +162,17 @@ impl BlockEncoder<'_> {
         (Side::User, Kind::Result(result.call_id.clone(), inner), block)
     }
 
-    /// Something of another owner, in words.
-    fn told(&mut self, place: Place<'_>, said: String) -> (Kind, Json) {
-        self.lost(
-            Warning,
-            Feature::ToolCallHosted,
-            place,
-            "a hosted call or result of another owner is told as text",
-        );
-        (Kind::Text, text(&said))
-    }
-
-    /// What a hosted tool of another owner gave, in words.
-    pub(super) fn told_result(&mut self, item: &UnifiedItem, place: Place<'_>) -> (Kind, Json) {
-        let said = in_words(item);
-        self.told(place, said.trim().to_owned())
+    /// What has no form here, in words.
+    pub(super) fn told(&mut self, item: &UnifiedItem, place: Place<'_>) -> (Kind, Json) {
+        let (feature, reason) = told::reported(item);
+        self.lost(Warning, feature, place, reason);
+        (Kind::Text, text(&in_words(item)))
     }
 }
 
-/// The visible words of a result.
+/// The words of a call or result; an empty text is left out later.
 pub(super) fn in_words(item: &UnifiedItem) -> String {
-    let said = visible_text(item.parts());
-    match &item.body {
-        UnifiedItemBody::CodeExecutionResult(result) => {
-            let (out, err) = (result.stdout.as_deref(), result.stderr.as_deref());
-            let texts = [out.unwrap_or_default(), err.unwrap_or_default(), &said];
-            let texts: Vec<_> = texts.into_iter().filter(|text| !text.trim().is_empty()).collect();
-            texts.join("\n")
-        }
-        _ => said,
-    }
+    told::told(item).unwrap_or_default()
 }
 
 /// The block of code that this wire has a form for.

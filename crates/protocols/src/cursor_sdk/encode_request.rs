@@ -12,6 +12,7 @@ use crate::context::EncodeContext;
 use crate::feature::Feature;
 use crate::object::Object;
 use crate::projection::LossCollector;
+use crate::told;
 use std::fmt::Write as _;
 use throughline_format::intent::UnifiedRequirement;
 use throughline_format::item::{Role, newest_instructions};
@@ -238,7 +239,7 @@ impl Encoder<'_> {
             UnifiedItemBody::Message(_) | UnifiedItemBody::CompactionSummary(_) => {
                 self.parts(item.parts(), &format!("{path}/parts"), is_last)
             }
-            UnifiedItemBody::ToolCall(call) | UnifiedItemBody::ServerToolCall(call) => {
+            UnifiedItemBody::ToolCall(call) => {
                 let input = call.input.as_ref().map_or(call.raw_arguments.as_str(), Json::as_str);
                 format!("{} {}\n{input}", call.name, call.call_id)
             }
@@ -247,16 +248,6 @@ impl Encoder<'_> {
                 let text = self.parts(&result.output, &format!("{path}/output"), false);
                 format!("{}{flag}\n{text}", result.call_id)
             }
-            UnifiedItemBody::ServerToolResult(result) => {
-                let flag = if result.is_error == Some(true) { " (failed)" } else { "" };
-                let text = self.parts(&result.output, &format!("{path}/output"), false);
-                format!("{}{flag}\n{text}", result.call_id)
-            }
-            UnifiedItemBody::CodeExecutionResult(result) => {
-                let output = [result.stdout.as_deref(), result.stderr.as_deref()];
-                output.into_iter().flatten().collect::<Vec<_>>().join("\n")
-            }
-            UnifiedItemBody::CodeExecution(code) => code.code.clone().unwrap_or_default(),
             UnifiedItemBody::Reasoning(_) => {
                 let reason = "a prompt carries no reasoning";
                 self.loss
@@ -267,18 +258,16 @@ impl Encoder<'_> {
                 self.loss.marker(path, &item.id);
                 String::new()
             }
-            UnifiedItemBody::ApprovalRequest(_)
-            | UnifiedItemBody::ApprovalResponse(_)
-            | UnifiedItemBody::ComputerAction(_)
-            | UnifiedItemBody::ComputerActionResult(_)
-            | UnifiedItemBody::SearchResult(_)
-            | UnifiedItemBody::RetrievalResult(_)
-            | UnifiedItemBody::Artifact(_)
-            | UnifiedItemBody::Reference(_) => {
+            UnifiedItemBody::Artifact(_) | UnifiedItemBody::Reference(_) => {
                 let reason = "a prompt has no form for it";
                 self.loss
                     .add_for(LossSeverity::Warning, Feature::ConversationItem, path, reason, Some(&item.id));
                 String::new()
+            }
+            _ => {
+                let (feature, reason) = told::reported(item);
+                self.loss.add_for(LossSeverity::Warning, feature, path, reason, Some(&item.id));
+                told::told(item).unwrap_or_default()
             }
         }
     }
@@ -381,20 +370,19 @@ fn head(item: &UnifiedItem) -> Option<String> {
     match &item.body {
         UnifiedItemBody::Message(_) => Some(item.role.unwrap_or(Role::User).as_str().to_owned()),
         UnifiedItemBody::CompactionSummary(_) => Some("summary of what was said before".to_owned()),
-        UnifiedItemBody::ToolCall(_) | UnifiedItemBody::ServerToolCall(_) => Some("call".to_owned()),
-        UnifiedItemBody::ToolResult(_) | UnifiedItemBody::ServerToolResult(_) => Some("result of call".to_owned()),
-        UnifiedItemBody::CodeExecution(code) => Some(match &code.language {
-            Some(language) => format!("code, {language}"),
-            None => "code".to_owned(),
-        }),
-        UnifiedItemBody::CodeExecutionResult(result) => Some(format!("output of the code, {}", result.outcome.as_str())),
-        UnifiedItemBody::Reasoning(_)
-        | UnifiedItemBody::ApprovalRequest(_)
-        | UnifiedItemBody::ApprovalResponse(_)
+        UnifiedItemBody::ToolCall(_) => Some("call".to_owned()),
+        UnifiedItemBody::ToolResult(_) => Some("result of call".to_owned()),
+        UnifiedItemBody::ServerToolCall(_)
+        | UnifiedItemBody::ServerToolResult(_)
+        | UnifiedItemBody::CodeExecution(_)
+        | UnifiedItemBody::CodeExecutionResult(_)
         | UnifiedItemBody::ComputerAction(_)
         | UnifiedItemBody::ComputerActionResult(_)
         | UnifiedItemBody::SearchResult(_)
         | UnifiedItemBody::RetrievalResult(_)
+        | UnifiedItemBody::ApprovalRequest(_)
+        | UnifiedItemBody::ApprovalResponse(_) => Some(told::teller(item).as_str().to_owned()),
+        UnifiedItemBody::Reasoning(_)
         | UnifiedItemBody::Artifact(_)
         | UnifiedItemBody::Reference(_)
         | UnifiedItemBody::ProviderSwitch(_)

@@ -7,6 +7,7 @@ use super::tool_names::{MAX_NAME, wire_name};
 use crate::call_arguments;
 use crate::feature::Feature;
 use crate::raw::{self, json, object, put};
+use crate::told;
 use crate::visible_text::visible_text;
 use throughline_format::item::{
     CodeExecutionItem, CodeExecutionResultItem, ExecutionOutcome, Role, ServerToolResultItem, ToolCallItem, ToolResultItem,
@@ -108,40 +109,16 @@ impl PartEncoder<'_> {
                 );
                 Vec::new()
             }
-            UnifiedItemBody::ServerToolCall(call) => {
-                self.lost(
-                    Warning,
-                    Feature::ToolCallHosted,
-                    place,
-                    "a hosted call of another owner is told as text",
-                );
-                at(Piece::Part(text(&format!("[{} {}]", call.name, call.raw_arguments))))
-            }
-            UnifiedItemBody::ServerToolResult(_)
+            UnifiedItemBody::ServerToolCall(_)
+            | UnifiedItemBody::ServerToolResult(_)
+            | UnifiedItemBody::CodeExecution(_)
+            | UnifiedItemBody::CodeExecutionResult(_)
             | UnifiedItemBody::SearchResult(_)
             | UnifiedItemBody::RetrievalResult(_)
-            | UnifiedItemBody::ComputerActionResult(_) => {
-                let said = visible_text(item.parts());
-                self.told(&said, place)
-            }
-            UnifiedItemBody::CodeExecutionResult(result) => {
-                let all = [
-                    result.stdout.as_deref().unwrap_or_default(),
-                    result.stderr.as_deref().unwrap_or_default(),
-                    &visible_text(&result.output),
-                ];
-                let said = all.into_iter().filter(|s| !s.is_empty()).collect::<Vec<_>>().join("\n");
-                self.told(&said, place)
-            }
-            UnifiedItemBody::CodeExecution(code) => {
-                let commands = code.commands.as_ref().map(|c| c.join("\n"));
-                let said = code.code.clone().or(commands).unwrap_or_default();
-                self.told(&said, place)
-            }
-            UnifiedItemBody::ComputerAction(action) => {
-                let said: Vec<_> = action.actions.iter().map(Json::as_str).collect();
-                self.told(&format!("[computer {}]", said.join(" ")), place)
-            }
+            | UnifiedItemBody::ComputerAction(_)
+            | UnifiedItemBody::ComputerActionResult(_)
+            | UnifiedItemBody::ApprovalRequest(_)
+            | UnifiedItemBody::ApprovalResponse(_) => self.told(item, place),
             UnifiedItemBody::CompactionSummary(summary) if !summary.replaces => {
                 self.lost(Info, Feature::ConversationItem, place, crate::compacted::ALL_IS_SENT);
                 Vec::new()
@@ -154,10 +131,7 @@ impl PartEncoder<'_> {
                 }
                 at(Piece::Part(text(&said)))
             }
-            UnifiedItemBody::ApprovalRequest(_)
-            | UnifiedItemBody::ApprovalResponse(_)
-            | UnifiedItemBody::Artifact(_)
-            | UnifiedItemBody::Reference(_) => {
+            UnifiedItemBody::Artifact(_) | UnifiedItemBody::Reference(_) => {
                 self.lost(Info, Feature::ConversationItem, place, "the target has no form for this item");
                 Vec::new()
             }
@@ -168,18 +142,12 @@ impl PartEncoder<'_> {
         }
     }
 
-    /// Work of another owner's hosted tool, told as text.
-    fn told(&mut self, said: &str, place: Place<'_>) -> Vec<(Piece, String)> {
-        self.lost(
-            Warning,
-            Feature::ToolCallHosted,
-            place,
-            "a hosted tool's work of another owner is told as text",
-        );
-        if said.trim().is_empty() {
-            return Vec::new();
-        }
-        vec![(Piece::Part(text(said.trim())), place.path.to_owned())]
+    /// What has no form here, told as text.
+    fn told(&mut self, item: &UnifiedItem, place: Place<'_>) -> Vec<(Piece, String)> {
+        let (feature, reason) = told::reported(item);
+        self.lost(Warning, feature, place, reason);
+        let said = told::told(item).map(|said| (Piece::Part(text(&said)), place.path.to_owned()));
+        said.into_iter().collect()
     }
 
     fn call(&mut self, item: &UnifiedItem, call: &ToolCallItem, place: Place<'_>) -> Json {

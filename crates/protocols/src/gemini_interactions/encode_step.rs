@@ -10,6 +10,7 @@ use crate::google::media;
 use crate::keeper::{text_of, unmapped_of};
 use crate::projection::LossCollector;
 use crate::raw::{json, number, object, put_all};
+use crate::told;
 use crate::visible_text::visible_text;
 use throughline_format::citation::{SourceType, UnifiedTextAnnotation};
 use throughline_format::item::{ReasoningItem, Role, ToolCallItem, ToolResultItem};
@@ -121,27 +122,16 @@ impl<'a> StepEncoder<'a> {
             UnifiedItemBody::Reasoning(reasoning) => self.thought(item, reasoning, path),
             UnifiedItemBody::ToolCall(call) => Some(self.call(item, call, place)),
             UnifiedItemBody::ToolResult(result) => Some(self.result(item, result, path)),
-            UnifiedItemBody::ServerToolCall(call) => self.told(&format!("[{} {}]", call.name, call.raw_arguments), place),
-            UnifiedItemBody::CodeExecution(code) => {
-                let commands = code.commands.as_ref().map(|c| c.join("\n"));
-                self.told(&code.code.clone().or(commands).unwrap_or_default(), place)
-            }
-            UnifiedItemBody::CodeExecutionResult(result) => {
-                let all = [
-                    result.stdout.clone().unwrap_or_default(),
-                    result.stderr.clone().unwrap_or_default(),
-                    visible_text(&result.output),
-                ];
-                self.told(&all.join("\n"), place)
-            }
-            UnifiedItemBody::ServerToolResult(_)
+            UnifiedItemBody::ServerToolCall(_)
+            | UnifiedItemBody::ServerToolResult(_)
+            | UnifiedItemBody::CodeExecution(_)
+            | UnifiedItemBody::CodeExecutionResult(_)
             | UnifiedItemBody::SearchResult(_)
             | UnifiedItemBody::RetrievalResult(_)
-            | UnifiedItemBody::ComputerActionResult(_) => self.told(&visible_text(item.parts()), place),
-            UnifiedItemBody::ComputerAction(action) => {
-                let said: Vec<_> = action.actions.iter().map(Json::as_str).collect();
-                self.told(&format!("[computer {}]", said.join(" ")), place)
-            }
+            | UnifiedItemBody::ComputerAction(_)
+            | UnifiedItemBody::ComputerActionResult(_)
+            | UnifiedItemBody::ApprovalRequest(_)
+            | UnifiedItemBody::ApprovalResponse(_) => self.told(item, place),
             UnifiedItemBody::CompactionSummary(summary) if !summary.replaces => {
                 self.lost(Info, Feature::ConversationItem, place, crate::compacted::ALL_IS_SENT);
                 None
@@ -154,10 +144,7 @@ impl<'a> StepEncoder<'a> {
                 }
                 Some(user_text(&said))
             }
-            UnifiedItemBody::ApprovalRequest(_)
-            | UnifiedItemBody::ApprovalResponse(_)
-            | UnifiedItemBody::Artifact(_)
-            | UnifiedItemBody::Reference(_) => {
+            UnifiedItemBody::Artifact(_) | UnifiedItemBody::Reference(_) => {
                 self.lost(Info, Feature::ConversationItem, place, "the target has no form for this item");
                 None
             }
@@ -168,12 +155,15 @@ impl<'a> StepEncoder<'a> {
         }
     }
 
-    /// Work of another owner's hosted tool, told as text.
-    fn told(&mut self, said: &str, place: Place<'_>) -> Option<Json> {
-        let reason = "a hosted tool's work of another owner is told as text";
-        self.lost(Warning, Feature::ToolCallHosted, place, reason);
-        let said = said.trim();
-        (!said.is_empty()).then(|| typed("model_output", vec![("content", Some(json(&[text_content(said)])))]))
+    /// What has no form here, told as text.
+    fn told(&mut self, item: &UnifiedItem, place: Place<'_>) -> Option<Json> {
+        let (feature, reason) = told::reported(item);
+        self.lost(Warning, feature, place, reason);
+        let said = told::told(item)?;
+        Some(match told::teller(item) {
+            Role::User => user_text(&said),
+            _ => typed("model_output", vec![("content", Some(json(&[text_content(&said)])))]),
+        })
     }
 
     fn contents(&mut self, item: &UnifiedItem, parts: &[UnifiedContentPart], path: &str) -> Vec<Json> {

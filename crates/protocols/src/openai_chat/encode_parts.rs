@@ -6,6 +6,7 @@ use super::wire;
 use crate::capability::Support;
 use crate::feature::Feature;
 use crate::media;
+use crate::visible_text::visible_text;
 use crate::wire::{Extra, TextOr};
 use throughline_format::intent::UnifiedRequirement;
 use throughline_format::loss::LossSeverity;
@@ -59,6 +60,12 @@ impl<'e> PartRun<'e> {
             self.parts.push(wire::Part::Thinking(wire::ThinkingPart { thinking, extra }));
             self.next += 1;
         }
+    }
+
+    /// Adds words that are no part of the item.
+    pub(super) fn said(&mut self, said: String) {
+        self.kept();
+        self.parts.push(text(said));
     }
 
     /// Puts a text before everything.
@@ -180,8 +187,8 @@ impl<'e> PartRun<'e> {
                 );
                 return;
             }
-            PartBody::GroundingSource(found) => {
-                let Some(said) = grounding_text(found) else {
+            PartBody::GroundingSource(_) => {
+                let Some(said) = Some(visible_text(std::slice::from_ref(part))).filter(|said| !said.is_empty()) else {
                     lose(
                         LossSeverity::Warning,
                         Feature::GroundingSource,
@@ -443,17 +450,6 @@ fn media_feature(body: &PartBody) -> Feature {
         PartBody::Document(_) => Feature::PartDocument,
         _ => Feature::PartFile,
     }
-}
-
-/// A found source in words.
-fn grounding_text(found: &throughline_format::part::GroundingSourcePart) -> Option<String> {
-    let mut lines: Vec<String> = [found.source.title.clone(), found.source.uri.clone(), found.excerpt.clone()]
-        .into_iter()
-        .flatten()
-        .collect();
-    let inner = found.parts.iter().flatten();
-    lines.extend(inner.filter_map(|p| p.as_text().map(str::to_owned)));
-    (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
 /// JSON of a value that always has one.

@@ -14,6 +14,7 @@ use crate::context::EncodeContext;
 use crate::feature::Feature;
 use crate::pairing::{FreeIds, OpenCalls};
 use crate::projection::LossCollector;
+use crate::told;
 use crate::wire::{Extra, TextOr};
 use std::collections::{BTreeMap, BTreeSet};
 use throughline_format::item::{Placement, Role, ToolResultItem, Visibility, newest_instructions};
@@ -105,6 +106,25 @@ pub(super) fn is_own(item: &UnifiedItem) -> bool {
         .is_some_and(|p| p.family == ProtocolFamily::OpenAiChat)
 }
 
+/// Whether a message of the assistant says it. What a hosted tool did has no form here and stands in its words.
+fn is_of_assistant(item: &UnifiedItem) -> bool {
+    match &item.body {
+        UnifiedItemBody::Message(_) => item.role == Some(Role::Assistant),
+        UnifiedItemBody::Reasoning(_)
+        | UnifiedItemBody::ToolCall(_)
+        | UnifiedItemBody::ServerToolCall(_)
+        | UnifiedItemBody::ServerToolResult(_)
+        | UnifiedItemBody::SearchResult(_)
+        | UnifiedItemBody::RetrievalResult(_)
+        | UnifiedItemBody::CodeExecution(_)
+        | UnifiedItemBody::CodeExecutionResult(_)
+        | UnifiedItemBody::ComputerAction(_)
+        | UnifiedItemBody::ComputerActionResult(_)
+        | UnifiedItemBody::ApprovalRequest(_) => true,
+        _ => false,
+    }
+}
+
 impl<'a> RequestEncoder<'a> {
     pub(super) fn items(&self) -> &'a [UnifiedItem] {
         &self.request.conversation.items
@@ -146,7 +166,8 @@ impl<'a> RequestEncoder<'a> {
             }
             match &item.body {
                 UnifiedItemBody::Message(_) if item.role != Some(Role::Assistant) => self.plain(index),
-                UnifiedItemBody::Message(_) | UnifiedItemBody::Reasoning(_) | UnifiedItemBody::ToolCall(_) => {
+                UnifiedItemBody::ApprovalResponse(_) => self.approval(index, item),
+                _ if is_of_assistant(item) => {
                     let group = self.group(index);
                     index = group.last().copied().unwrap_or(index);
                     self.assistant(&group);
@@ -258,12 +279,7 @@ impl<'a> RequestEncoder<'a> {
     pub(super) fn group(&self, start: usize) -> Vec<usize> {
         let items = self.items();
         let form_of = |item: &UnifiedItem| Form::of(self.context.private.as_ref(), item.provider_data.as_ref());
-        let is_kind = |item: &UnifiedItem| match &item.body {
-            _ if item.visibility != Visibility::Model => false,
-            UnifiedItemBody::Message(_) => item.role == Some(Role::Assistant),
-            UnifiedItemBody::Reasoning(_) | UnifiedItemBody::ToolCall(_) => true,
-            _ => false,
-        };
+        let is_kind = |item: &UnifiedItem| item.visibility == Visibility::Model && is_of_assistant(item);
         if let Some(count) = items.get(start).and_then(|i| form_of(i).items)
             && count > 0
             && items.get(start..start + count).is_some_and(|g| g.iter().all(is_kind))
@@ -414,6 +430,15 @@ impl<'a> RequestEncoder<'a> {
         self.messages.push(wire);
     }
 
+    /// What the user said to a question for approval, in words.
+    fn approval(&mut self, index: usize, item: &UnifiedItem) {
+        let (feature, reason) = told::reported(item);
+        self.lose(LossSeverity::Warning, feature, index, "", reason);
+        let mut wire = message("user");
+        wire.content = told::told(item).map(TextOr::Text);
+        self.messages.push(wire);
+    }
+
     /// Items that have no form here.
     pub(super) fn foreign(&mut self, index: usize) {
         let Some(item) = self.items().get(index) else { return };
@@ -425,25 +450,6 @@ impl<'a> RequestEncoder<'a> {
             return;
         }
         let (severity, feature, reason) = match &item.body {
-            UnifiedItemBody::ServerToolCall(_)
-            | UnifiedItemBody::ServerToolResult(_)
-            | UnifiedItemBody::SearchResult(_)
-            | UnifiedItemBody::RetrievalResult(_) => (
-                LossSeverity::Warning,
-                Feature::ToolCallHosted,
-                "calls of hosted tools and what they found have no form at the target",
-            ),
-            UnifiedItemBody::CodeExecution(_)
-            | UnifiedItemBody::CodeExecutionResult(_)
-            | UnifiedItemBody::ComputerAction(_)
-            | UnifiedItemBody::ComputerActionResult(_) => (
-                LossSeverity::Warning,
-                Feature::ToolCallHosted,
-                "the target has no form for these calls",
-            ),
-            UnifiedItemBody::ApprovalRequest(_) | UnifiedItemBody::ApprovalResponse(_) => {
-                (LossSeverity::Warning, Feature::ToolApproval, "the target has no approvals")
-            }
             UnifiedItemBody::Artifact(_) => (LossSeverity::Warning, Feature::PartArtifact, "the target has no artifacts"),
             _ => (
                 LossSeverity::Info,

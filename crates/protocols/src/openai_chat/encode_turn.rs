@@ -9,6 +9,7 @@ use super::reasoning::{self, TAGS};
 use super::wire;
 use crate::call_arguments::NO_RESULT;
 use crate::feature::Feature;
+use crate::told;
 use crate::wire::TextOr;
 use std::collections::BTreeSet;
 use throughline_format::item::{ToolCallItem, ToolResultItem};
@@ -65,7 +66,13 @@ impl RequestEncoder<'_> {
                     after_call = true;
                     calls.push((index, call));
                 }
-                _ => {}
+                _ => {
+                    let (feature, reason) = told::reported(item);
+                    self.lose(LossSeverity::Warning, feature, index, "", reason);
+                    if let Some(said) = told::told(item) {
+                        run.said(said);
+                    }
+                }
             }
         }
         wire.content = match run.finish(form.content.as_deref() == Some("parts")) {

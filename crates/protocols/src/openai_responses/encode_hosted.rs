@@ -8,6 +8,7 @@ use super::kept;
 use super::wire::Node;
 use crate::feature::Feature;
 use crate::media;
+use crate::visible_text::visible_text;
 use throughline_format::item::{
     ApprovalDecision, ApprovalRequestItem, ApprovalResponseItem, ApprovalSubject, CodeExecutionItem, CodeExecutionResultItem,
     ComputerActionItem, ComputerActionResultItem, ExecutionOutcome, FoundItem, ReferenceTarget, ServerToolResultItem, ToolCallItem,
@@ -160,7 +161,7 @@ impl Writer<'_> {
             }
             UnifiedToolType::Mcp => {
                 let is_failed = result.is_some_and(|result| result.is_error == Some(true));
-                let said = (!output.is_empty()).then(|| Node::text(&texts(output)));
+                let said = (!output.is_empty()).then(|| Node::text(&output_text(output)));
                 let members = if is_failed { ("error", said) } else { ("output", said) };
                 Some(Node::typed(
                     "mcp_call",
@@ -189,7 +190,7 @@ impl Writer<'_> {
                     .iter()
                     .find_map(|key| given.as_ref().and_then(|given| given.str(key)));
                 let code = code.unwrap_or_else(|| call.raw_arguments.clone());
-                let logs = Node::typed("logs", [("logs", Some(Node::text(&texts(output))))]);
+                let logs = Node::typed("logs", [("logs", Some(Node::text(&output_text(output))))]);
                 let outputs = if output.is_empty() { Vec::new() } else { vec![logs] };
                 Some(Node::typed(
                     "code_interpreter_call",
@@ -488,16 +489,13 @@ fn search_action(call: &ToolCallItem, found: Option<&FoundItem>, output: &[Unifi
     )
 }
 
-fn texts(parts: &[UnifiedContentPart]) -> String {
-    let texts: Vec<String> = parts
-        .iter()
-        .filter_map(|part| match &part.body {
-            PartBody::Json(json) => Some(json.value.as_str().to_owned()),
-            PartBody::GroundingSource(found) => super::encode_part::grounding_text(found),
-            _ => part.as_text().map(str::to_owned),
-        })
-        .collect();
-    texts.join("\n")
+/// The output as one text, as it was said: a blank line of a program is its output too.
+fn output_text(parts: &[UnifiedContentPart]) -> String {
+    let said = |part: &UnifiedContentPart| {
+        part.as_text()
+            .map_or_else(|| visible_text(std::slice::from_ref(part)), str::to_owned)
+    };
+    parts.iter().map(said).collect::<Vec<_>>().join("\n")
 }
 
 fn approval_request(request: &ApprovalRequestItem) -> Option<Node> {

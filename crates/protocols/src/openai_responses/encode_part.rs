@@ -5,11 +5,12 @@ use super::kept;
 use super::wire::Node;
 use crate::feature::Feature;
 use crate::media;
+use crate::visible_text::visible_text;
 use throughline_format::cache::CacheTtl;
 use throughline_format::citation::{SpanOf, UnifiedSpan, UnifiedTextAnnotation};
 use throughline_format::loss::LossSeverity;
 use throughline_format::media::{UnifiedDataSource, UnifiedIndexUnit};
-use throughline_format::part::{GroundingSourcePart, MediaPart, TextPart, UnifiedTokenLogprob};
+use throughline_format::part::{MediaPart, TextPart, UnifiedTokenLogprob};
 use throughline_format::{PartBody, UnifiedContentPart};
 
 /// Who says a part: that decides what it is called and which kinds are taken.
@@ -106,15 +107,15 @@ impl Writer<'_> {
                 );
                 None
             }
-            PartBody::GroundingSource(found) => {
-                let said = grounding_text(found);
+            PartBody::GroundingSource(_) => {
+                let said = visible_text(std::slice::from_ref(part));
                 self.note(
                     LossSeverity::Warning,
                     Feature::GroundingSource,
                     suffix,
                     "a source that was found is said in text",
                 );
-                said.map(|said| text(&said))
+                (!said.is_empty()).then(|| text(&said))
             }
             PartBody::ArtifactReference(_) => {
                 self.note(
@@ -460,15 +461,4 @@ pub(super) fn characters(span: &UnifiedSpan, text: &str) -> Option<(u64, u64)> {
         }
     };
     Some((convert(span.start)?, convert(span.end)?))
-}
-
-/// A found source in words.
-pub(super) fn grounding_text(found: &GroundingSourcePart) -> Option<String> {
-    let mut lines: Vec<String> = [found.source.title.clone(), found.source.uri.clone(), found.excerpt.clone()]
-        .into_iter()
-        .flatten()
-        .collect();
-    let inner = found.parts.iter().flatten();
-    lines.extend(inner.filter_map(|part| part.as_text().map(str::to_owned)));
-    (!lines.is_empty()).then(|| lines.join("\n"))
 }

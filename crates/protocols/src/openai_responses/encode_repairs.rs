@@ -3,11 +3,11 @@
 use super::decode_item::{CallKind, call_kind};
 use super::encode_history::HistoryEncoder;
 use super::encode_item::is_own;
-use super::encode_told::told;
 use super::kept;
 use super::wire::Node;
 use crate::call_arguments::NO_RESULT;
 use crate::feature::Feature;
+use crate::told::{reported, teller, told};
 use std::collections::BTreeSet;
 use throughline_format::item::Role;
 use throughline_format::loss::LossSeverity;
@@ -109,21 +109,19 @@ impl HistoryEncoder<'_> {
                 );
                 return;
             }
-            B::ServerToolCall(_) | B::ServerToolResult(_) | B::SearchResult(_) | B::RetrievalResult(_) => (
-                LossSeverity::Warning,
-                Feature::ToolCallHosted,
-                "said in text: the target has no form for another owner's hosted tools",
-            ),
-            B::CodeExecution(_) | B::CodeExecutionResult(_) | B::ComputerAction(_) | B::ComputerActionResult(_) => (
-                LossSeverity::Warning,
-                Feature::ToolCallHosted,
-                "said in text: the target has no form for these calls of others",
-            ),
-            B::ApprovalRequest(_) | B::ApprovalResponse(_) => (
-                LossSeverity::Warning,
-                Feature::ToolApproval,
-                "said in text: approvals are their owner's",
-            ),
+            B::ServerToolCall(_)
+            | B::ServerToolResult(_)
+            | B::SearchResult(_)
+            | B::RetrievalResult(_)
+            | B::CodeExecution(_)
+            | B::CodeExecutionResult(_)
+            | B::ComputerAction(_)
+            | B::ComputerActionResult(_)
+            | B::ApprovalRequest(_)
+            | B::ApprovalResponse(_) => {
+                let (feature, reason) = reported(item);
+                (LossSeverity::Warning, feature, reason)
+            }
             B::Artifact(_) => (LossSeverity::Warning, Feature::PartArtifact, "the target has no artifacts"),
             B::CompactionSummary(summary) if summary.covers.count == 0 => (
                 LossSeverity::Warning,
@@ -143,8 +141,7 @@ impl HistoryEncoder<'_> {
         };
         self.lose(severity, feature, index, "", reason);
         let Some(said) = told(item) else { return };
-        // Only an approval is a word of the user: what a tool found has no more authority than the model that asked for it.
-        if matches!(item.body, B::ApprovalResponse(_)) {
+        if teller(item) == Role::User {
             let part = Node::typed("input_text", [("text", Some(Node::text(&said)))]);
             let members = [("role", Some(Node::text("user"))), ("content", Some(Node::List(vec![part])))];
             self.push(Node::typed("message", members), index);

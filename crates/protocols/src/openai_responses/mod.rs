@@ -33,7 +33,6 @@ mod encode_request;
 mod encode_response;
 mod encode_settings;
 mod encode_stream;
-mod encode_told;
 mod encode_tools;
 mod kept;
 pub(crate) mod requirements;

@@ -71,13 +71,13 @@ fn torn_histories() {
     let hosted = json!({"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "q"}});
     check(
         json!([user("a"), with("assistant", json!([hosted])), user("b")]),
-        json!([user("a"), said("[web_search {\"query\":\"q\"}]"), user("b")]),
+        json!([user("a"), said("[Call of the tool web_search: {\"query\":\"q\"}]"), user("b")]),
         &["/conversation/items/1"],
     );
     let code = json!({"type": "server_tool_use", "id": "srvtoolu_1", "name": "code_execution", "input": {"code": "1"}});
     check(
         json!([user("a"), with("assistant", json!([code])), user("b")]),
-        json!([user("a"), said("1"), user("b")]),
+        json!([user("a"), said("[Executed (python):\n1]"), user("b")]),
         &["/conversation/items/1"],
     );
     // A turn that goes on keeps the call that waits.
@@ -91,7 +91,7 @@ fn torn_histories() {
         user("a"),
         with(
             "assistant",
-            json!([{"type": "text", "text": "[web_search {\"query\":\"q\"}]"}, {"type": "text", "text": "A\nhttps://a.example"}])
+            json!([{"type": "text", "text": "[Call of the tool web_search: {\"query\":\"q\"}]"}, {"type": "text", "text": "[Found:\nq\nA\nhttps://a.example]"}])
         ),
         user("b")
     ]);
@@ -137,7 +137,10 @@ fn a_result_alone_is_told_in_words_to_its_owner_too() {
         &json!({"messages": [user("a"), {"role": "assistant", "content": [found]}, user("b")]}),
     ));
     let (own, losses) = encode(&decoded, &owner(&decoded.resources));
-    assert_eq!(own["messages"], json!([user("a"), said("A\nhttps://a.example"), user("b")]));
+    assert_eq!(
+        own["messages"],
+        json!([user("a"), said("[Found:\nA\nhttps://a.example]"), user("b")])
+    );
     assert!(losses.contains(&("/conversation/items/1".into(), "warning".into())), "{losses:?}");
 }
 
