@@ -196,6 +196,31 @@ fn every_status() {
 }
 
 #[test]
+fn no_torn_answer_of_another_protocol_is_called_finished() {
+    let start = json!({"type": "message_start", "message": {"type": "message", "role": "assistant", "id": "m", "model": "m", "content": [], "usage": {"input_tokens": 1, "output_tokens": 1}}});
+    let block = json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}});
+    let text = json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "a"}});
+    let end =
+        |word: &str| json!({"type": "message_delta", "delta": {"stop_reason": word}, "usage": {"input_tokens": 1, "output_tokens": 1}});
+    for (last, word) in [
+        (vec![end("end_turn"), json!({"type": "message_stop"})], "finished"),
+        // A limit is a reason to end.
+        (vec![end("max_tokens"), json!({"type": "message_stop"})], "finished"),
+        (vec![], "error"),
+    ] {
+        let events = [vec![start.clone(), block.clone(), text.clone()], last].concat();
+        let stream: String = events
+            .iter()
+            .map(|e| format!("event: {}\ndata: {e}\n\n", e["type"].as_str().unwrap()))
+            .collect();
+        let folded = fold_stream(&AnthropicMessages, stream.as_bytes(), 64);
+        let context = EncodeContext::plain(Capabilities::of(CursorSdk.capabilities()));
+        let body: Value = serde_json::from_str(&CursorSdk.encode_response(&result_of(&folded), &context).unwrap().body).unwrap();
+        assert_eq!(body["status"], word, "{stream}");
+    }
+}
+
+#[test]
 fn a_tool_that_waits_for_its_client_ends_the_turn() {
     throughline_format::clause!("PROTO-08");
     let parked = json!({"type": "tool_call", "call_id": "c", "name": "mcp", "status": "running", "args": {"providerIdentifier": "custom-user-tools", "toolName": "ask", "args": {"q": 1}}});

@@ -9,7 +9,7 @@ use crate::object::Object;
 use crate::projection::LossCollector;
 use throughline_format::loss::LossSeverity;
 use throughline_format::resource::ResourceType;
-use throughline_format::status::ResponseState;
+use throughline_format::status::{ResponseState, UnifiedFinishReason, UnifiedResponseStatus};
 use throughline_format::{PartBody, UnifiedItemBody, UnifiedResultV2};
 
 /// Writes a result: the text of the answer and how the run stands. Calls are no part of it.
@@ -82,7 +82,7 @@ pub(super) fn encode(result: &UnifiedResultV2, context: &EncodeContext) -> Encod
         .with("id", &id)
         .with_some("agentId", agent.as_ref())
         .with_some("requestId", result.provenance.provider_request_id.as_ref())
-        .with("status", word.unwrap_or_else(|| status_word(result.status.state)))
+        .with("status", word.unwrap_or_else(|| status_word(&result.status)))
         .with_some("result", (!has("no-result") || !text.is_empty()).then_some(&text));
     let model = context.target_model.as_ref().unwrap_or(&result.model.model);
     if has("model-word") {
@@ -151,12 +151,16 @@ pub(super) fn encode(result: &UnifiedResultV2, context: &EncodeContext) -> Encod
     }
 }
 
-/// The status of a run.
-pub(super) const fn status_word(state: ResponseState) -> &'static str {
-    match state {
-        ResponseState::Queued | ResponseState::InProgress | ResponseState::RequiresAction => "running",
-        ResponseState::Completed | ResponseState::Incomplete => "finished",
-        ResponseState::Failed => "error",
-        ResponseState::Cancelled => "cancelled",
+/// The status of a run. What was cut at a limit is finished here; what was torn is no answer that anybody may take for a whole one.
+pub(super) const fn status_word(status: &UnifiedResponseStatus) -> &'static str {
+    match (status.state, &status.finish_reason) {
+        (ResponseState::Queued | ResponseState::InProgress | ResponseState::RequiresAction, _) => "running",
+        (
+            ResponseState::Incomplete,
+            Some(UnifiedFinishReason::Interrupted | UnifiedFinishReason::Unknown | UnifiedFinishReason::Failed) | None,
+        )
+        | (ResponseState::Failed, _) => "error",
+        (ResponseState::Completed | ResponseState::Incomplete, _) => "finished",
+        (ResponseState::Cancelled, _) => "cancelled",
     }
 }

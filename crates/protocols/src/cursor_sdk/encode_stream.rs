@@ -318,7 +318,7 @@ impl StreamEncoder for RunStreamEncoder {
                         self.send(&message);
                     }
                 }
-                let word = status_word(done.status.state).to_ascii_uppercase();
+                let word = status_word(&done.status).to_ascii_uppercase();
                 let told = self.error.take().map(|error| error.message).or(self.reason.take());
                 let status = self.message("status").with("status", &word).with_some("message", told.as_ref());
                 self.send(&status);
