@@ -418,3 +418,39 @@ fn an_address_of_a_server_leaves_credentials_behind_and_no_other_owner_sees_them
         }
     }
 }
+
+#[test]
+fn which_tools_of_a_server_may_be_called_reads_the_same_at_every_target() {
+    let server = |allowed: Value| json!({"model": "m", "input": "hi", "tools": [{"type": "mcp", "server_label": "s", "server_url": "https://a.example/mcp", "allowed_tools": allowed, "require_approval": "never"}]});
+    let own = |allowed: Value| json!({"model": "m", "input": "hi", "tools": [{"type": "mcp_server", "name": "s", "url": "https://a.example/mcp", "allowed_tools": allowed}]});
+    let set = json!({"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}],
+        "mcp_servers": [{"type": "url", "name": "s", "url": "https://a.example/mcp"}],
+        "tools": [{"type": "mcp_toolset", "mcp_server_name": "s", "default_config": {"enabled": false}, "configs": {"x": {"enabled": true}, "y": {"enabled": true}}}]});
+    let sources = [
+        (ProtocolFamily::OpenAiResponses, server(json!(["x", "y"]))),
+        (ProtocolFamily::OpenAiResponses, server(json!({"tool_names": ["x", "y"]}))),
+        (ProtocolFamily::GeminiInteractions, own(json!([{"tools": ["x", "y"]}]))),
+        (
+            ProtocolFamily::GeminiInteractions,
+            own(json!([{"mode": "auto", "tools": ["x"]}, {"tools": ["y"]}])),
+        ),
+        (ProtocolFamily::AnthropicMessages, set),
+    ];
+    for (family, body) in sources {
+        let request = decode(&family, &body).unified;
+        let at = |target: ProtocolFamily, pointer: &str| project(&request, &target).0.pointer(pointer).cloned().unwrap_or_default();
+        let target = ProtocolFamily::OpenAiResponses;
+        assert_eq!(at(target.clone(), "/tools/0/allowed_tools"), json!(["x", "y"]), "{body}");
+        // Without the word, this target would ask somebody each time.
+        assert_eq!(at(target, "/tools/0/require_approval"), "never", "{body}");
+        let target = ProtocolFamily::GeminiInteractions;
+        assert_eq!(at(target, "/tools/0/allowed_tools"), json!([{"tools": ["x", "y"]}]), "{body}");
+        let configs = json!({"x": {"enabled": true}, "y": {"enabled": true}});
+        assert_eq!(at(ProtocolFamily::AnthropicMessages, "/tools/0/configs"), configs, "{body}");
+        assert_eq!(
+            at(ProtocolFamily::AnthropicMessages, "/tools/0/default_config/enabled"),
+            json!(false),
+            "{body}"
+        );
+    }
+}

@@ -365,11 +365,24 @@ fn config_of(given: &Json) -> Option<UnifiedHostedToolConfig> {
         "mcp_server" => {
             config.server_label = text("name");
             config.server_url = text("url").map(|url| crate::address::plain(&url));
-            config.allowed_tools = list("allowed_tools");
+            config.allowed_tools = list("allowed_tools").or_else(|| allowed_tools(&raw::get(given, "allowed_tools")?));
         }
         _ => {}
     }
     (config != UnifiedHostedToolConfig::default()).then_some(config)
+}
+
+/// The names of a server's tools that may be called; none when a list does not name them.
+fn allowed_tools(given: &Json) -> Option<Vec<String>> {
+    let lists: Vec<Json> = given.decode().ok()?;
+    let mut names = Vec::new();
+    for list in &lists {
+        let mode = raw::get(list, "mode").and_then(|mode| mode.decode::<String>().ok());
+        if mode.as_deref() != Some("none") {
+            names.extend(raw::get(list, "tools")?.decode::<Vec<String>>().ok()?);
+        }
+    }
+    Some(names)
 }
 
 /// A tool choice that the record can say.

@@ -5,7 +5,7 @@ use super::kept;
 use crate::call_arguments::object_schema;
 use crate::feature::Feature;
 use crate::keeper::unmapped_of;
-use crate::raw::{json, number, put_all};
+use crate::raw::{json, number, object, put_all};
 use crate::tool_offer::{as_function, report_as_function};
 use throughline_format::loss::LossSeverity::{self};
 use throughline_format::tool::Portability;
@@ -206,7 +206,13 @@ fn hosted(encoder: &mut StepEncoder<'_>, tool: &UnifiedToolDefinition, path: &st
             vec![
                 ("name", config.server_label.as_ref().map(json)),
                 ("url", config.server_url.as_ref().map(json)),
-                ("allowed_tools", config.allowed_tools.as_ref().map(json)),
+                (
+                    "allowed_tools",
+                    config
+                        .allowed_tools
+                        .as_ref()
+                        .map(|names| json(&[object(vec![("tools".into(), json(names))])])),
+                ),
             ],
         ),
         _ => {

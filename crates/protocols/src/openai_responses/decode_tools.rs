@@ -320,7 +320,8 @@ fn server(node: &Node) -> UnifiedHostedToolConfig {
         server_label: node.str("server_label"),
         server_url,
         connector: node.str("connector_id"),
-        allowed_tools: texts(node.get("allowed_tools")),
+        // A filter names tools too; what else it says stays in the private copy.
+        allowed_tools: texts(node.get("allowed_tools")).or_else(|| texts(node.at(&["allowed_tools", "tool_names"]))),
         description: node.str("server_description"),
         ..UnifiedHostedToolConfig::default()
     }

@@ -470,6 +470,12 @@ impl Tools<'_> {
         if tool.kind == UnifiedToolType::Mcp && node.get("server_label").is_none() {
             node.put("server_label", Node::text(&wire_name(tool.name.as_deref().unwrap_or("server"))));
         }
+        if tool.kind == UnifiedToolType::Mcp && tool.approval.is_none() {
+            // Every other wire runs such a tool without a question; here silence would mean that somebody is asked each time.
+            node.put("require_approval", Node::text("never"));
+            let reason = "nobody is asked for approval, as on the wire that it comes from";
+            self.loss.info(Feature::ToolApproval, format!("{path}/approval"), reason);
+        }
         Some(node)
     }
 
