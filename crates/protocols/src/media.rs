@@ -16,6 +16,15 @@ pub(crate) fn source_of_url(url: &str) -> UnifiedDataSource {
     }
 }
 
+/// Why a medium does not go to a target that cannot fetch it.
+pub(crate) const UNREACHABLE: &str = "the target fetches nothing from such an address";
+
+/// Whether anybody can fetch what stands at an address: `gs://`, `s3://`, `file://` and their kind are known to their owners only.
+pub(crate) fn is_reachable(url: &str) -> bool {
+    let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme);
+    ["http", "https", "data"].iter().any(|known| scheme.eq_ignore_ascii_case(known))
+}
+
 /// How closely an image is to be looked at: the word of these wires, else the one that a resolution comes nearest to.
 pub(crate) fn detail(meta: &UnifiedMediaMetadata) -> Option<String> {
     let of_resolution = |resolution: &MediaResolution| match resolution {

@@ -300,6 +300,31 @@ fn settings_that_the_wire_has_no_word_for_are_reported() {
     }
 }
 
+#[test]
+fn work_in_the_background_is_asked_for_where_it_may_be_stored() {
+    for (members, background, store) in [
+        (json!({"background": true}), json!(true), Value::Null),
+        (json!({"background": true, "store": true}), json!(true), json!(true)),
+        // The other provider refuses both together.
+        (json!({"background": true, "store": false}), Value::Null, json!(false)),
+        (json!({}), Value::Null, json!(false)),
+    ] {
+        let mut body = json!({"model": "m", "input": "u"});
+        body.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+        let target = codec_of(&ProtocolFamily::OpenAiResponses).unwrap();
+        let context = EncodeContext::plain(Capabilities::of(target.capabilities()));
+        let encoded = target.encode_request(&decode(&CODEC, &body).unified, &context).unwrap();
+        let made: Value = serde_json::from_str(&encoded.body).unwrap();
+        assert_eq!((&made["background"], &made["store"]), (&background, &store), "{members}");
+        let told = encoded
+            .loss
+            .entries
+            .iter()
+            .any(|e| e.feature == "state.background" && e.path == "/state/background");
+        assert_eq!(told, members["background"] == true && background.is_null(), "{members}");
+    }
+}
+
 // ---- answers ---------------------------------------------------------------------------------------------------
 
 fn interaction(status: &str, steps: &Value) -> Value {

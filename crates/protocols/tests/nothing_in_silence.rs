@@ -205,3 +205,32 @@ fn history_that_a_provider_holds_is_declared_and_never_left_out_in_silence() {
         }
     }
 }
+
+#[test]
+fn what_only_its_owner_can_fetch_is_not_sent_to_others_as_an_address() {
+    let body = json!({"contents": [{"role": "user", "parts": [
+        {"fileData": {"fileUri": "gs://bucket/x.png", "mimeType": "image/png"}}, {"text": "look"}]}]});
+    let google = [
+        ProtocolFamily::GeminiGenerateContent,
+        ProtocolFamily::GeminiInteractions,
+        ProtocolFamily::VertexGemini,
+        ProtocolFamily::Antigravity,
+    ];
+    let source = codec_of(&ProtocolFamily::VertexGemini).unwrap();
+    let decoded = source
+        .decode_request(body.to_string().as_bytes(), &DecodeContext::offline())
+        .unwrap();
+    for (family, codec) in codecs() {
+        let context = EncodeContext::plain(Capabilities::of(codec.capabilities()));
+        let encoded = codec.encode_request(&decoded.unified, &context).unwrap();
+        // A user interface shows what it is given.
+        let keeps = google.contains(family) || *family == ProtocolFamily::VercelUiMessage;
+        assert_eq!(encoded.body.contains("gs://"), keeps, "{family}: {}", encoded.body);
+        let told = encoded
+            .loss
+            .entries
+            .iter()
+            .any(|e| e.path.starts_with("/conversation/items/0/parts/0") && e.severity == LossSeverity::Warning);
+        assert_eq!(told, !keeps, "{family}: {:?}", encoded.loss.entries);
+    }
+}

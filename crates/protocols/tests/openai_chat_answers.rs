@@ -177,6 +177,9 @@ fn an_answer_comes_back_as_it_was() {
         whole["choices"][0]["native_finish_reason"] = json!("end");
         if let Some(calls) = whole["choices"][0]["message"].get_mut("tool_calls") {
             calls[0]["index"] = json!(0);
+            if calls[0].get("function").is_some() {
+                calls[0]["function"]["more"] = json!(1);
+            }
         }
         let folded = fold_response(&whole);
         let encoded = OpenAiChat

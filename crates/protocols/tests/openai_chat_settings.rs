@@ -407,3 +407,39 @@ fn a_body_without_a_model_takes_it_from_its_path() {
     let decoded = OpenAiChat.decode_request(body.to_string().as_bytes(), &context).unwrap();
     assert_eq!(decoded.unified.model.requested, "of-the-path");
 }
+
+#[test]
+fn what_a_tool_choice_says_besides_comes_back_while_it_means_the_same() {
+    let tools = json!([{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]);
+    let function = json!({"type": "function", "function": {"name": "f"}});
+    for choice in [
+        json!("any"),
+        json!({"type": "function", "function": {"name": "f", "more": 1}}),
+        json!({"type": "function", "function": {"name": "f"}, "more": 1}),
+        json!({"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [function], "more": 1}}),
+    ] {
+        let members = json!({"tools": tools, "tool_choice": choice});
+        check(&members, "/tool_choice", &Value::Null);
+        let mut decoded = decode_request(&with(&members));
+        decoded.unified.tool_choice.as_mut().unwrap().kind = throughline_format::tool::ToolChoiceKind::Auto;
+        let (body, _) = encode_request(&decoded.unified, &encode_context(Some(&decoded.resources)));
+        assert_eq!(
+            body["tool_choice"], "auto",
+            "a choice that was changed is not what was written: {choice}"
+        );
+    }
+}
+
+#[test]
+fn an_answer_is_asked_for_only_in_what_the_dialect_answers_in() {
+    let members = json!({"modalities": ["text", "image"]});
+    for (dialect, expected) in [(None, json!(["text"])), (Some("openrouter"), json!(["text", "image"]))] {
+        let decoded = decode_request(&with(&members));
+        let mut context = encode_context(None);
+        context.dialect = dialect.map(str::to_owned);
+        let (body, losses) = encode_request(&decoded.unified, &context);
+        assert_eq!(body["modalities"], expected, "{dialect:?}");
+        let told = losses.iter().any(|(_, feature)| feature == "generation.output_modalities");
+        assert_eq!(told, dialect.is_none(), "{losses:?}");
+    }
+}

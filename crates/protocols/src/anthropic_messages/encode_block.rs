@@ -240,7 +240,11 @@ impl<'a> BlockEncoder<'a> {
         match source {
             UnifiedDataSource::Url(url) => match media::data_url(&url.url) {
                 Some((media_type, data)) => Some(base64_source(media::bare_type(media_type), data)),
-                None => Some(typed("url", [("url", Some(json(&url.url)))])),
+                None if media::is_reachable(&url.url) => Some(typed("url", [("url", Some(json(&url.url)))])),
+                None => {
+                    self.lost(LossSeverity::Warning, feature, place, media::UNREACHABLE);
+                    None
+                }
             },
             UnifiedDataSource::ProviderResource(_) => self.file_id(source, place).map(|id| typed("file", [("file_id", Some(id))])),
             UnifiedDataSource::Inline(inline) => Some(match inline.encoding {

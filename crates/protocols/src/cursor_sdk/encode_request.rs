@@ -297,7 +297,7 @@ impl Encoder<'_> {
                         Some(image) => self.images.push(image),
                         None => self
                             .loss
-                            .warning(Feature::PartImage, path, "the data is held by a provider or by the artifact store"),
+                            .warning(Feature::PartImage, path, "the data is where the runtime cannot fetch it"),
                     }
                 }
                 PartBody::Image(_) => {
@@ -348,11 +348,11 @@ fn image(media: &MediaPart) -> Option<Object> {
             };
             Object::default().with("data", &data).with("mimeType", &inline.media_type)
         }
-        UnifiedDataSource::Url(url) => {
+        UnifiedDataSource::Url(url) if crate::media::is_reachable(&url.url) => {
             let kind = about.and_then(|m| m.media_type.as_ref());
             Object::default().with("url", &url.url).with_some("mimeType", kind)
         }
-        UnifiedDataSource::Artifact(_) | UnifiedDataSource::ProviderResource(_) => return None,
+        UnifiedDataSource::Url(_) | UnifiedDataSource::Artifact(_) | UnifiedDataSource::ProviderResource(_) => return None,
     };
     let size = about.and_then(|m| Some((m.width?, m.height?)));
     Some(match size {

@@ -48,10 +48,13 @@ impl ChoiceState {
         let extra = call.extra.0;
         let wire_id = call.id.unwrap_or_default();
         let is_custom = call.kind.as_deref() == Some("custom") || call.custom.is_some() && call.function.is_none();
-        let (name, text) = match (call.function, call.custom) {
-            (Some(function), _) if !is_custom => (function.name, super::arguments_text(function.arguments.as_ref())),
-            (_, Some(custom)) => (custom.name, custom.input.unwrap_or_default()),
-            _ => (None, String::new()),
+        let (name, text, inner, inner_extra) = match (call.function, call.custom) {
+            (Some(function), _) if !is_custom => {
+                let text = super::arguments_text(function.arguments.as_ref());
+                (function.name, text, "function", function.extra)
+            }
+            (_, Some(custom)) => (custom.name, custom.input.unwrap_or_default(), "custom", custom.extra),
+            _ => (None, String::new(), "function", crate::wire::Extra::default()),
         };
         let found = match call.index {
             Some(index) => self.calls.iter().rposition(|c| c.index == Some(index)),
@@ -84,6 +87,15 @@ impl ChoiceState {
         for (key, value) in extra {
             let key = throughline_format::json::escape_pointer_token(&key);
             answer.keep(format!("{base}/tool_calls/{at}/{key}"), value);
+        }
+        for (key, value) in inner_extra.0 {
+            let key = throughline_format::json::escape_pointer_token(&key);
+            let pointer = if legacy {
+                format!("{base}/function_call/{key}")
+            } else {
+                format!("{base}/tool_calls/{at}/{inner}/{key}")
+            };
+            answer.keep(pointer, value);
         }
         let Some(mut state) = self.calls.get_mut(at).map(std::mem::take) else {
             return;

@@ -114,7 +114,7 @@ pub(super) fn finish(wire: wire::Request, mut decoder: RequestDecoder) -> Decode
     }
     if let Some(choice) = wire.tool_choice {
         request.tool_choice = tool_choice(&choice);
-        if request.tool_choice.is_none() || choice.as_str() == "\"any\"" {
+        if request.tool_choice.as_ref().is_none_or(|known| !is_all_said(known, &choice)) {
             left.add("/tool_choice", choice);
         }
     }
@@ -475,8 +475,31 @@ fn simple_choice(word: &str) -> Option<UnifiedToolChoice> {
     Some(UnifiedToolChoice::simple(kind))
 }
 
+/// Whether a choice says all that the wire says.
+fn is_all_said(choice: &UnifiedToolChoice, wire: &Json) -> bool {
+    let selector = |tool: &UnifiedToolSelector| {
+        let kind = if tool.tool_type == UnifiedToolType::Custom {
+            "custom"
+        } else {
+            "function"
+        };
+        serde_json::json!({"type": kind, kind: {"name": tool.name}})
+    };
+    let said = match choice.kind {
+        ToolChoiceKind::Auto => "auto".into(),
+        ToolChoiceKind::None => "none".into(),
+        ToolChoiceKind::Required => "required".into(),
+        ToolChoiceKind::Named => choice.tool.as_ref().map(selector).unwrap_or_default(),
+        ToolChoiceKind::Allowed => {
+            let tools: Vec<_> = choice.tools.iter().flatten().map(selector).collect();
+            serde_json::json!({"type": "allowed_tools", "allowed_tools": {"mode": choice.mode.map(AllowedMode::as_str), "tools": tools}})
+        }
+    };
+    wire.parse() == said
+}
+
 /// The choice that a member means; `None` for a form that is not known.
-fn tool_choice(choice: &Json) -> Option<UnifiedToolChoice> {
+pub(super) fn tool_choice(choice: &Json) -> Option<UnifiedToolChoice> {
     let value = choice.parse();
     if let Some(word) = value.as_str() {
         return simple_choice(word);

@@ -116,6 +116,8 @@ pub(super) struct Dialect {
     pub tool_stream: bool,
     /// A user message may stand directly after a result.
     pub user_after_tool: bool,
+    /// Words of `modalities` that it answers in.
+    pub modalities: &'static [&'static str],
     /// It reads `video_url` parts.
     pub video: bool,
     /// Part type of a document by address.
@@ -162,6 +164,7 @@ const OPENAI: Dialect = Dialect {
     stream_options: true,
     tool_stream: false,
     user_after_tool: true,
+    modalities: &["text", "audio"],
     video: false,
     document_url: None,
     web_search: WebSearch::Options,
@@ -232,6 +235,7 @@ pub(super) static DIALECTS: &[Dialect] = &[
         switch: Switch::Reasoning,
         repetition: "repetition_penalty",
         cache_mark: Some("cache_control"),
+        modalities: &["text", "audio", "image"],
         video: true,
         document_url: Some("file"),
         web_search: WebSearch::Plugin,

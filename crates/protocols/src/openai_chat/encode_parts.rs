@@ -301,6 +301,7 @@ impl<'e> PartRun<'e> {
             _ => None,
         };
         let url = match &part.source {
+            UnifiedDataSource::Url(u) if !encoder.same_family && !media::is_reachable(&u.url) => return Err(media::UNREACHABLE),
             UnifiedDataSource::Url(u) => Some(u.url.clone()),
             UnifiedDataSource::Inline(i) => Some(media::to_data_url(i)),
             UnifiedDataSource::Artifact(_) => return Err("the artifact was not resolved before the projection"),

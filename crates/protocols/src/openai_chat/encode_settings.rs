@@ -263,7 +263,20 @@ pub(super) fn body(encoder: &mut RequestEncoder, root: &Entries, messages: Vec<w
     if let Some(modalities) = modalities {
         wire.modalities = match root.get("/modalities").and_then(|m| m.decode().ok()) {
             Some(raw) => Some(raw),
-            None => Some(modalities.value.iter().map(|m| m.as_str().to_owned()).collect()),
+            None => {
+                let known = |word: &&str| encoder.dialect.modalities.contains(word);
+                let words: Vec<&str> = modalities.value.iter().map(|m| m.as_str()).collect();
+                for (n, word) in words.iter().enumerate().filter(|(_, word)| !known(word)) {
+                    encoder.loss.intent(
+                        modalities.requirement,
+                        Feature::GenerationOutputModalities,
+                        format!("/generation/outputModalities/value/{n}"),
+                        format!("the target gives no answer in {word}"),
+                    );
+                }
+                let words: Vec<String> = words.into_iter().filter(known).map(str::to_owned).collect();
+                (!words.is_empty()).then_some(words)
+            }
         };
     }
     if let Some(speech) = g.media.as_ref().and_then(|m| m.speech.as_ref()).filter(|_| is_media) {

@@ -450,15 +450,14 @@ fn choice(encoder: &mut RequestEncoder, root: &Entries, form: &Form, wire: &mut 
         // The report of intents has said it already.
         Support::Degraded(_) | Support::Unsupported(_) => return,
     }
-    let any = if root.get("/tool_choice").is_some_and(|raw| raw.as_str() == "\"any\"") {
-        "any"
-    } else {
-        encoder.dialect.any
-    };
+    // What the wire said besides, where it still means this choice.
+    let written = root
+        .get("/tool_choice")
+        .filter(|raw| super::decode_settings::tool_choice(raw).as_ref() == Some(choice));
     let value = match choice.kind {
         ToolChoiceKind::Auto => Some(json!("auto")),
         ToolChoiceKind::None => Some(json!("none")),
-        ToolChoiceKind::Required => Some(json!(any)),
+        ToolChoiceKind::Required => Some(json!(encoder.dialect.any)),
         ToolChoiceKind::Named if form.legacy => choice.tool.as_ref().and_then(|t| t.name.as_ref()).map(|name| json!({"name": name})),
         ToolChoiceKind::Named => choice.tool.as_ref().and_then(selector),
         ToolChoiceKind::Allowed => {
@@ -471,7 +470,7 @@ fn choice(encoder: &mut RequestEncoder, root: &Entries, form: &Form, wire: &mut 
     let keeps = encoder.request.source.profile.family == ProtocolFamily::OpenAiChat && root.get("/tools").is_some();
     match value {
         Some(value) if has_tools || keeps => {
-            let json = Some(Json::from_value(&value));
+            let json = Some(written.cloned().unwrap_or_else(|| Json::from_value(&value)));
             if form.legacy {
                 wire.function_call = json;
             } else {

@@ -313,6 +313,10 @@ impl Writer<'_> {
         }
         let meta = inner.media.as_ref();
         let (url, handle) = match &inner.source {
+            UnifiedDataSource::Url(source) if !own && !media::is_reachable(&source.url) => {
+                self.note(LossSeverity::Warning, feature, suffix, media::UNREACHABLE);
+                return None;
+            }
             UnifiedDataSource::Url(source) => (Some(source.url.clone()), None),
             UnifiedDataSource::Inline(source) => (Some(media::to_data_url(source)), None),
             UnifiedDataSource::Artifact(_) => {

@@ -314,10 +314,20 @@ impl Settings<'_> {
     fn state(&mut self, request: &UnifiedRequestV2, put: &mut impl FnMut(&str, Option<Node>)) {
         let state = request.state.as_ref();
         let persist = self.value(Feature::StatePersist, state.and_then(|state| state.persist.as_ref()));
-        // A conversation of another protocol is not stored unless somebody asks for it.
-        let store = persist.copied().or_else(|| (!self.is_own).then_some(false));
+        // A conversation of another protocol is not stored unless somebody asks for it, or for work that can be fetched later.
+        let wanted = state.and_then(|state| state.background.as_ref());
+        let mut background = self.value(Feature::StateBackground, wanted);
+        if background.is_some() && !self.is_own && persist == Some(&false) {
+            self.lost(
+                wanted,
+                Feature::StateBackground,
+                "/state/background",
+                "the target works in the background only on what it may store",
+            );
+            background = None;
+        }
+        let store = persist.copied().or_else(|| (!self.is_own && background.is_none()).then_some(false));
         put("store", store.map(|store| Node::of(&store)));
-        let background = self.value(Feature::StateBackground, state.and_then(|state| state.background.as_ref()));
         put("background", background.map(|_| Node::of(&true)));
         if let Some(window) = background.and_then(|background| background.completion_window.as_deref()) {
             put(
