@@ -11,7 +11,7 @@ use crate::feature::Feature;
 use crate::wire::{Extra, TextOr};
 use serde_json::{Value, json};
 use throughline_format::cache::CacheMode;
-use throughline_format::intent::{Include, ParallelTools, ServiceTier};
+use throughline_format::intent::{Include, OutputModality, ParallelTools, ServiceTier, UnifiedIntent};
 use throughline_format::tool::ToolChoiceKind;
 use throughline_format::{Json, ProtocolFamily, UnifiedRequestV2};
 
@@ -261,23 +261,8 @@ pub(super) fn body(encoder: &mut RequestEncoder, root: &Entries, messages: Vec<w
         });
     }
     if let Some(modalities) = modalities {
-        wire.modalities = match root.get("/modalities").and_then(|m| m.decode().ok()) {
-            Some(raw) => Some(raw),
-            None => {
-                let known = |word: &&str| encoder.dialect.modalities.contains(word);
-                let words: Vec<&str> = modalities.value.iter().map(|m| m.as_str()).collect();
-                for (n, word) in words.iter().enumerate().filter(|(_, word)| !known(word)) {
-                    encoder.loss.intent(
-                        modalities.requirement,
-                        Feature::GenerationOutputModalities,
-                        format!("/generation/outputModalities/value/{n}"),
-                        format!("the target gives no answer in {word}"),
-                    );
-                }
-                let words: Vec<String> = words.into_iter().filter(known).map(str::to_owned).collect();
-                (!words.is_empty()).then_some(words)
-            }
-        };
+        let written = root.get("/modalities").and_then(|m| m.decode().ok());
+        wire.modalities = written.or_else(|| known_modalities(encoder, modalities));
     }
     if let Some(speech) = g.media.as_ref().and_then(|m| m.speech.as_ref()).filter(|_| is_media) {
         let voice = root.get("/audio/voice").cloned().or_else(|| {
@@ -546,4 +531,22 @@ fn empty(model: Option<String>, messages: Vec<wire::Message>) -> wire::Request {
         user: None,
         extra: Extra::default(),
     }
+}
+
+/// The words of the kinds of answer that the dialect gives; others are reported.
+fn known_modalities(encoder: &mut RequestEncoder, wanted: &UnifiedIntent<Vec<OutputModality>>) -> Option<Vec<String>> {
+    let mut words = Vec::new();
+    for (n, modality) in wanted.value.iter().enumerate() {
+        let word = modality.as_str();
+        if encoder.dialect.modalities.contains(&word) {
+            words.push(word.to_owned());
+        } else {
+            let path = format!("/generation/outputModalities/value/{n}");
+            let reason = format!("the target gives no answer in {word}");
+            encoder
+                .loss
+                .intent(wanted.requirement, Feature::GenerationOutputModalities, path, reason);
+        }
+    }
+    (!words.is_empty()).then_some(words)
 }
