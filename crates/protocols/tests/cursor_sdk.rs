@@ -209,10 +209,8 @@ fn no_torn_answer_of_another_protocol_is_called_finished() {
         (vec![], "error"),
     ] {
         let events = [vec![start.clone(), block.clone(), text.clone()], last].concat();
-        let stream: String = events
-            .iter()
-            .map(|e| format!("event: {}\ndata: {e}\n\n", e["type"].as_str().unwrap()))
-            .collect();
+        let frame = |e: &Value| format!("event: {}\ndata: {e}\n\n", e["type"].as_str().unwrap());
+        let stream = events.iter().map(frame).collect::<Vec<_>>().concat();
         let folded = fold_stream(&AnthropicMessages, stream.as_bytes(), 64);
         let context = EncodeContext::plain(Capabilities::of(CursorSdk.capabilities()));
         let body: Value = serde_json::from_str(&CursorSdk.encode_response(&result_of(&folded), &context).unwrap().body).unwrap();

@@ -498,3 +498,44 @@ fn call_ids_are_mapped_only_when_two_calls_share_one() {
     assert_ne!(tools[1]["toolCallId"], "a");
     assert!(encode().loss.entries.iter().any(|e| e.feature == "tool.call.id"));
 }
+
+#[test]
+fn private_state_in_a_hosted_tool_comes_back_to_its_owner_and_reaches_nobody_else() {
+    let found =
+        json!([{"type": "web_search_result", "url": "https://a.example", "title": "A", "encryptedContent": "sealed-1", "pageAge": null}]);
+    let tools = [
+        json!({"type": "tool-web_search", "toolCallId": "w", "state": "output-available", "input": {"query": "x"}, "providerExecuted": true, "output": found}),
+        json!({"type": "tool-code_interpreter", "toolCallId": "c", "state": "output-available", "input": {"code": "1 + 1", "containerId": "sealed-2"}, "providerExecuted": true, "output": {"outputs": [{"type": "logs", "logs": "2"}]}}),
+    ];
+    let step = json!({"type": "step-start"});
+    let messages = json!([
+        {"id": "u", "role": "user", "parts": [{"type": "text", "text": "q"}]},
+        {"id": "a", "role": "assistant", "parts": [step, tools[0], tools[1], {"type": "text", "text": "done"}]}]);
+    let decoded = decode(&messages);
+    assert!(
+        !serde_json::to_string(&decoded.unified).unwrap().contains("sealed"),
+        "not in the record"
+    );
+    let owner = EncodeContext {
+        private: Arc::new(Everything::of(&decoded.resources)),
+        ..context(&VercelUiMessage)
+    };
+    let again: Value = serde_json::from_str(&VercelUiMessage.encode_request(&decoded.unified, &owner).unwrap().body).unwrap();
+    assert_eq!(again["messages"], messages);
+    for codec in [&VercelUiMessage as &dyn Codec, &AnthropicMessages, &OpenAiChat] {
+        let body = codec.encode_request(&decoded.unified, &context(codec)).unwrap().body;
+        assert!(!body.contains("sealed"), "{body}");
+        for word in ["https://a.example", "1 + 1"] {
+            assert!(body.contains(word), "{word} in {body}");
+        }
+    }
+}
+
+#[test]
+fn a_client_executed_tool_may_say_whatever_it_wants() {
+    let tool = json!({"type": "tool-docker", "toolCallId": "d", "state": "output-available", "input": {"containerId": "mine"}, "output": {"containerId": "mine"}});
+    let decoded = decode(&json!([{"id": "a", "role": "assistant", "parts": [tool]}]));
+    let said = serde_json::to_value(&decoded.unified.conversation.items).unwrap();
+    assert_eq!(said[0]["input"], json!({"containerId": "mine"}));
+    assert_eq!(said[1]["output"][0]["value"], json!({"containerId": "mine"}));
+}

@@ -1,8 +1,10 @@
 //! Tool parts to items: one part is a call, its approval and its result.
 
 use super::decode_parts::PartDecoder;
+use super::hosted_state;
 use super::private::Form;
 use super::wire;
+use crate::feature::Feature;
 use crate::raw::json;
 use throughline_format::item::{
     ApprovalDecision, ApprovalReason, ApprovalRequestItem, ApprovalResponseItem, ApprovalSubject, ItemStatus, Role, ServerToolResultItem,
@@ -29,6 +31,10 @@ impl PartDecoder {
         let hosted = part.provider_executed == Some(true);
         if part.provider_executed == Some(false) {
             form.member("providerExecuted", &false);
+        }
+        if let Some(public) = part.input.as_ref().filter(|_| hosted).and_then(hosted_state::without) {
+            self.holds_state(format!("{path}/input"));
+            form.member("input", &part.input.replace(public));
         }
         let (tool_type, raw_arguments, input) = arguments(&mut part, &state, &mut form);
         let approval = part.approval.take();
@@ -157,9 +163,19 @@ impl PartDecoder {
         }
     }
 
+    fn holds_state(&mut self, path: String) {
+        let reason = "private state of the provider in it is kept for its owner only";
+        self.keeper.loss.info(Feature::WireUnmapped, path, reason);
+    }
+
     /// The result of a call: a hosted one stands behind its call, a client's behind all calls of the step.
-    fn result(&mut self, path: &str, call_id: String, name: String, hosted: bool, ending: Ending, metadata: Option<Json>) {
+    fn result(&mut self, path: &str, call_id: String, name: String, hosted: bool, mut ending: Ending, metadata: Option<Json>) {
         let id = self.next_id();
+        let mut form = Form::default();
+        if let Some(public) = ending.output.as_ref().filter(|_| hosted).and_then(hosted_state::without) {
+            self.holds_state(format!("{path}/output"));
+            form.member("output", &ending.output.replace(public));
+        }
         let (is_error, status) = (
             ending.failed.then_some(true),
             if ending.is_preliminary {
@@ -189,13 +205,15 @@ impl PartDecoder {
                 execution: execution(false),
             })
         };
-        let reference = self.keeper.metadata(&id, path, vec![("resultProviderMetadata", metadata)]);
+        let metadata = self.keeper.metadata(&id, path, vec![("resultProviderMetadata", metadata)]);
+        let references = metadata.into_iter().chain(self.keeper.form(&id, path, &form));
         if hosted {
             self.push(Role::Tool, Visibility::Model, body, status);
-            self.refer(reference);
+            self.refer(references);
         } else {
             let mut item = self.make(Role::Tool, Visibility::Model, body, status);
-            item.provider_data = reference.map(|reference| vec![reference]);
+            let references: Vec<_> = references.collect();
+            item.provider_data = (!references.is_empty()).then_some(references);
             self.results.push(item);
         }
     }

@@ -319,8 +319,15 @@ impl Out<'_> {
         if own && state == "output-available" && result.is_some_and(|(item, _)| item.parts().is_empty()) {
             part.remove("output");
         }
-        if let Some(result) = result_kept {
-            result.apply(&mut part);
+        let as_written = "as written, with the private state that its owner put into it";
+        if let (Some(known), Some((_, path))) = (result_kept, result) {
+            if known.form.has("output") {
+                self.loss.renamed(format!("{path}/output"), as_written);
+            }
+            known.apply(&mut part);
+        }
+        if kept.form.has("input") {
+            self.loss.renamed(format!("{path}/input"), as_written);
         }
         kept.form.dynamic = false;
         kept.apply(&mut part);

@@ -27,6 +27,7 @@ mod encode_request;
 mod encode_response;
 mod encode_stream;
 mod errors;
+mod hosted_state;
 mod media;
 mod private;
 pub(crate) mod requirements;

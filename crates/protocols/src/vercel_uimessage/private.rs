@@ -48,6 +48,11 @@ impl Form {
         self.members.push((key.to_owned(), crate::raw::json(value)));
     }
 
+    /// Whether a member is remembered as it was written.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.members.iter().any(|(known, _)| known == key)
+    }
+
     /// Remembers a member that an encoder writes as `usual`.
     pub(super) fn spelled(&mut self, key: &str, written: Option<&str>, usual: Option<&str>) {
         match written {
