@@ -231,6 +231,12 @@ fn members_without_a_word_are_kept_for_their_owner_and_named() {
 }
 
 #[test]
+fn what_a_prediction_says_besides_is_kept_for_its_owner() {
+    let members = json!({"prediction": {"type": "content", "content": "x", "more": 1}});
+    check(&members, "/prediction/more", &Value::Null);
+}
+
+#[test]
 fn tools_and_choices_have_their_words() {
     let function = json!({"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object", "b": 1, "a": 2}, "strict": false}});
     let grammar = json!({"type": "custom", "custom": {"name": "c", "description": "d", "format": {"type": "grammar", "grammar": {"syntax": "regex", "definition": "a+"}}}});

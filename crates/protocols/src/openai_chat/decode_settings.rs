@@ -255,6 +255,7 @@ fn generation(wire: &wire::Request, left: &mut Leftovers, operation: &UnifiedId)
         });
     }
     if let Some(prediction) = &wire.prediction {
+        left.extra("/prediction", prediction.extra.clone());
         let base = operation.resource(3);
         let texts: Vec<String> = match &prediction.content {
             Some(TextOr::Text(text)) => vec![text.clone()],

@@ -22,6 +22,20 @@ pub(super) fn parts(keeper: &mut Keeper, item_id: &UnifiedId, content: &Node, pa
     list.map(|(n, node)| {
         let part_id = item_id.part(n as u64);
         if let Some(mark) = node.get("prompt_cache_breakpoint") {
+            let members = if let Node::Object(members) = mark {
+                members.as_slice()
+            } else {
+                &[]
+            };
+            for (key, _) in members.iter().filter(|(key, _)| !matches!(key.as_str(), "mode" | "ttl")) {
+                let key = throughline_format::json::escape_pointer_token(key);
+                let path = format!("{path}/{n}/prompt_cache_breakpoint/{key}");
+                keeper.loss.warning(
+                    Feature::WireUnmapped,
+                    path,
+                    "a cache mark says where it stands and how long it holds; not sent on",
+                );
+            }
             keeper.own.push(CacheBreakpoint {
                 item_id: item_id.clone(),
                 part_id: Some(part_id.clone()),

@@ -321,12 +321,12 @@ impl Out<'_> {
         }
         let as_written = "as written, with the private state that its owner put into it";
         if let (Some(known), Some((_, path))) = (result_kept, result) {
-            if known.form.has("output") {
+            if known.form.get("output").is_some() {
                 self.loss.renamed(format!("{path}/output"), as_written);
             }
             known.apply(&mut part);
         }
-        if kept.form.has("input") {
+        if kept.form.get("input").is_some() {
             self.loss.renamed(format!("{path}/input"), as_written);
         }
         kept.form.dynamic = false;

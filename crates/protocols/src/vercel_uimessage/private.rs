@@ -48,9 +48,9 @@ impl Form {
         self.members.push((key.to_owned(), crate::raw::json(value)));
     }
 
-    /// Whether a member is remembered as it was written.
-    pub(super) fn has(&self, key: &str) -> bool {
-        self.members.iter().any(|(known, _)| known == key)
+    /// A member as it was written, where it is remembered.
+    pub(super) fn get(&self, key: &str) -> Option<&Json> {
+        self.members.iter().find(|(known, _)| known == key).map(|(_, value)| value)
     }
 
     /// Remembers a member that an encoder writes as `usual`.

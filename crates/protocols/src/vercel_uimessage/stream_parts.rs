@@ -125,6 +125,10 @@ impl Calls {
             let call_id = std::mem::take(&mut told.called.call_id);
             told.called = Called { call_id, ..fresh };
         }
+        let kept = Kept::of(out.context.private.as_ref(), item.provider_data.iter().flatten());
+        if let Some(written) = kept.form.get("input").filter(|_| told.called.is_hosted) {
+            told.called.input = Some(written.clone());
+        }
         let mut chunks = Vec::new();
         let state = told.called.lifecycle;
         if !matches!(state, UnifiedToolLifecycle::ArgumentsStreaming | UnifiedToolLifecycle::Cancelled) {
@@ -199,9 +203,10 @@ impl Calls {
         let failed = outcome.error.is_some();
         let mut chunk =
             Object::of_type(if failed { "tool-output-error" } else { "tool-output-available" }).with("toolCallId", &told.called.call_id);
+        let kept = Kept::of(out.context.private.as_ref(), item.provider_data.iter().flatten());
         match outcome.error {
             Some(error) => chunk = chunk.with("errorText", &error),
-            None => chunk.set("output", outcome.output),
+            None => chunk.set("output", kept.form.get("output").cloned().unwrap_or(outcome.output)),
         }
         if told.called.is_hosted {
             chunk = chunk.with("providerExecuted", &true);
@@ -210,7 +215,6 @@ impl Calls {
             // Major 5 looks for the call among those of the kind that the chunk names.
             chunk = chunk.with("dynamic", &true);
         }
-        let kept = Kept::of(out.context.private.as_ref(), item.provider_data.iter().flatten());
         if let (Some(metadata), true) = (
             kept.metadata.as_ref().and_then(|m| m.get("resultProviderMetadata")),
             out.major >= Major::Six,
