@@ -8,10 +8,11 @@ use futures_util::StreamExt as _;
 use throughline_format::{ErrorCategory, UnifiedError};
 
 impl App {
-    /// The whole body.
+    /// The whole body. One in `gzip`, `deflate` or `zstd` was opened before ([`super::router`]), so that the limit is one of what was
+    /// opened.
     ///
     /// # Errors
-    /// `too-large.body`, `invalid-request.encoding` for a compressed one, `network.body` when it is cut.
+    /// `too-large.body`, `invalid-request.encoding` for another coding, `invalid-request.body` when it is cut or does not open.
     pub(super) async fn read_body(&self, headers: &HeaderMap, body: Body) -> Result<Bytes, UnifiedError> {
         let limit = self.limits.request_body;
         let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
@@ -19,7 +20,7 @@ impl App {
             return Err(UnifiedError::new(
                 ErrorCategory::InvalidRequest,
                 "encoding",
-                "compressed request bodies are not taken; send it without content-encoding",
+                "the request body has a content-encoding that is not known here; send it as it is, or in gzip, deflate or zstd",
             ));
         }
         let too_large = || {
@@ -37,7 +38,13 @@ impl App {
         }
         let (mut chunks, mut read) = (body.into_data_stream(), BytesMut::new());
         while let Some(chunk) = chunks.next().await {
-            let chunk = chunk.map_err(|_| UnifiedError::new(ErrorCategory::InvalidRequest, "body", "the request body was cut"))?;
+            let chunk = chunk.map_err(|_| {
+                UnifiedError::new(
+                    ErrorCategory::InvalidRequest,
+                    "body",
+                    "the request body was cut, or is not in the content-encoding that it names",
+                )
+            })?;
             if read.len() + chunk.len() > limit {
                 return Err(too_large());
             }

@@ -193,6 +193,8 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/", get(health::root))
         .fallback(health::unknown_path)
         .method_not_allowed_fallback(health::wrong_method)
+        // Others than these go on as they are, and are refused in the client's own shape.
+        .layer(tower_http::decompression::RequestDecompressionLayer::new().pass_through_unaccepted(true))
         .layer(axum::middleware::from_fn_with_state(Arc::clone(&app), gate::gate))
         .with_state(app)
 }

@@ -3,6 +3,7 @@
 use crate::support::{Frames, Play, Settings, World, chat, chat_text, delta, done, header, json, messages, whole};
 use bytes::Bytes;
 use serde_json::json;
+use std::io::Write as _;
 use throughline_format::{ErrorCategory, UnifiedError};
 use throughline_gateway::http::HttpLimits;
 
@@ -206,7 +207,10 @@ async fn bad_requests_are_told_in_the_clients_shape() {
         ("throughline-require", "nonsense", 400),
         ("throughline-conversation", "not an id", 400),
         ("throughline-conversation", "conv_unknown", 404),
+        // Not what it says, and nothing that is known here.
         ("content-encoding", "gzip", 400),
+        ("content-encoding", "zstd", 400),
+        ("content-encoding", "compress", 400),
     ] {
         let response = world
             .post("/v1/chat/completions", &chat("plain", true, "hi"))
@@ -274,4 +278,49 @@ async fn models_are_listed_in_the_clients_shape() {
         "any-thing"
     );
     assert_eq!(world.get("/v1/models/nobody").send().await.unwrap().status(), 404);
+}
+
+#[tokio::test]
+async fn compressed_bodies_are_opened_within_the_limit() {
+    let limits = HttpLimits {
+        request_body: 20_000,
+        ..Settings::default().limits
+    };
+    let world = World::with(Settings {
+        limits,
+        ..Settings::default()
+    })
+    .await;
+    let gzip = |text: &str| {
+        let mut writer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        writer.write_all(text.as_bytes()).unwrap();
+        writer.finish().unwrap()
+    };
+    let deflate = |text: &str| {
+        let mut writer = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
+        writer.write_all(text.as_bytes()).unwrap();
+        writer.finish().unwrap()
+    };
+    let zstd = |text: &str| zstd::encode_all(text.as_bytes(), 3).unwrap();
+    let said = "as it was ".repeat(1_000);
+    // A few hundred bytes that become far more than the limit.
+    let bomb = "x".repeat(1 << 20);
+    let short = chat("plain", false, &said).to_string();
+    let long = chat("plain", false, &bomb).to_string();
+    for (coding, small, large) in [
+        ("gzip", gzip(&short), gzip(&long)),
+        ("deflate", deflate(&short), deflate(&long)),
+        ("zstd", zstd(&short), zstd(&long)),
+        ("identity", short.clone().into_bytes(), long.clone().into_bytes()),
+    ] {
+        let send = |body: Vec<u8>| {
+            let request = world.http.post(format!("{}/v1/chat/completions", world.url));
+            request.header("content-encoding", coding).body(body).send()
+        };
+        world.provider.play(Play::Whole(whole("fine")));
+        assert_eq!(send(small).await.unwrap().status(), 200, "{coding}");
+        let heard = world.provider.calls().pop().unwrap().to_string();
+        assert!(heard.contains(&said), "{coding}: {heard:.200}");
+        assert_eq!(send(large).await.unwrap().status(), 413, "{coding}");
+    }
 }
