@@ -186,7 +186,11 @@ pub fn next_request(transcript: &Transcript, codec: &dyn Codec, model: Option<&s
     let (kept, mut loss) = choose(&items, &places(&items), |item| {
         (item.visibility == Visibility::Client).then_some(NOT_SENT)
     });
-    let chosen: Vec<UnifiedItem> = kept.iter().filter_map(|at| items.get(*at)).cloned().collect();
+    let mut chosen: Vec<UnifiedItem> = kept.iter().filter_map(|at| items.get(*at)).cloned().collect();
+    for item in &mut chosen {
+        // What the runtime puts in by itself is for no other runtime, and its own model does see it.
+        item.visibility = Visibility::Model;
+    }
     let context = EncodeContext {
         target_model: model.map(str::to_owned),
         ..EncodeContext::plain(Capabilities::of(codec.capabilities()))

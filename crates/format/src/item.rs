@@ -584,9 +584,10 @@ impl UnifiedItem {
         }
     }
 
-    /// Whether the item belongs to the top-level instructions of a request.
+    /// Whether the item belongs to the top-level instructions of a request, as far as a model is told them.
     pub fn is_instructions(&self) -> bool {
-        matches!(&self.body, UnifiedItemBody::Message(m) if m.placement == Some(Placement::Instructions))
+        self.visibility == Visibility::Model
+            && matches!(&self.body, UnifiedItemBody::Message(m) if m.placement == Some(Placement::Instructions))
     }
 }
 

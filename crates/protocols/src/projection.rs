@@ -5,9 +5,9 @@ use crate::feature::Feature;
 use crate::strength::default_strength;
 use throughline_format::conversation::{Completeness, UnifiedConversationInput};
 use throughline_format::intent::{OutputFormat, UnifiedRequirement};
-use throughline_format::item::ToolCallItem;
+use throughline_format::item::{ToolCallItem, Visibility};
 use throughline_format::loss::{LossSeverity, UnifiedLossEntry};
-use throughline_format::{UnifiedId, UnifiedIntent, UnifiedLossReport, UnifiedRequestV2, UnifiedResultV2};
+use throughline_format::{UnifiedId, UnifiedIntent, UnifiedItem, UnifiedLossReport, UnifiedRequestV2, UnifiedResultV2};
 
 /// Collects the losses of one projection.
 #[derive(Debug, Default)]
@@ -58,6 +58,35 @@ impl LossCollector {
             severity: LossSeverity::Info,
             reason: reason.into(),
             source_item_id: None,
+            target_capability: None,
+        });
+    }
+
+    /// Whether a model must not see an item: one that is for clients or for the gateway is in no request. It loses nothing by that.
+    pub fn hides(&mut self, item: &UnifiedItem, path: &str) -> bool {
+        let is_hidden = item.visibility != Visibility::Model;
+        if is_hidden {
+            self.hidden(item, path);
+        }
+        is_hidden
+    }
+
+    /// Whether a client must not see an item: one that is for the gateway only.
+    pub fn hides_from_clients(&mut self, item: &UnifiedItem, path: &str) -> bool {
+        let is_hidden = item.visibility == Visibility::Internal;
+        if is_hidden {
+            self.hidden(item, path);
+        }
+        is_hidden
+    }
+
+    fn hidden(&mut self, item: &UnifiedItem, path: &str) {
+        self.report.note(UnifiedLossEntry {
+            path: path.to_owned(),
+            feature: Feature::RecordBookkeeping.as_str().to_owned(),
+            severity: LossSeverity::Info,
+            reason: format!("what is for `{}` only is not sent", item.visibility.as_str()),
+            source_item_id: Some(item.id.clone()),
             target_capability: None,
         });
     }

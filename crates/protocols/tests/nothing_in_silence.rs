@@ -234,3 +234,35 @@ fn what_only_its_owner_can_fetch_is_not_sent_to_others_as_an_address() {
         assert_eq!(told, !keeps, "{family}: {:?}", encoded.loss.entries);
     }
 }
+
+#[test]
+fn what_is_not_for_the_model_is_sent_to_none() {
+    let samples = items();
+    for (family, codec) in codecs() {
+        for visibility in ["client", "internal"] {
+            // A user interface is the client.
+            if *family == ProtocolFamily::VercelUiMessage && visibility == "client" {
+                continue;
+            }
+            for (role, body) in &samples {
+                for source in [family, &ProtocolFamily::OpenAiChat, &ProtocolFamily::AnthropicMessages] {
+                    let mut hidden = item(source, 0, role, body);
+                    hidden["visibility"] = json!(visibility);
+                    let said = json!({"kind": "message", "parts": [{"kind": "text", "partId": "op.i1.p0", "text": "go on"}]});
+                    let request = request(source, &[hidden, item(source, 1, "user", &said)], &[]);
+                    let context = EncodeContext::plain(Capabilities::of(codec.capabilities()));
+                    let encoded = codec.encode_request(&request, &context).unwrap();
+                    let what = format!("{family}: {visibility} {} of {source}: {}", body["kind"], encoded.body);
+                    assert!(!encoded.body.contains(MARK), "{what}");
+                    assert!(encoded.body.contains("go on"), "{what}");
+                    let is_told = encoded
+                        .loss
+                        .entries
+                        .iter()
+                        .any(|entry| entry.path.starts_with("/conversation/items/0"));
+                    assert!(is_told, "{what} {:?}", encoded.loss.entries);
+                }
+            }
+        }
+    }
+}

@@ -122,6 +122,9 @@ pub(super) fn atoms(encoder: &mut BlockEncoder<'_>, items: &[UnifiedItem], marks
 }
 
 fn item_atoms(encoder: &mut BlockEncoder<'_>, item: &UnifiedItem, path: &str, marks: &Marks, hosted: &Hosted, atoms: &mut Vec<Atom>) {
+    if encoder.loss.hides(item, path) {
+        return;
+    }
     let place = Place { path, item: &item.id };
     let references = item.base.provider_data.as_ref();
     let side = match item.role {

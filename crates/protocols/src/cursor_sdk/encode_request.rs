@@ -235,6 +235,9 @@ impl Encoder<'_> {
     /// One item as text; what is no text is reported.
     fn entry(&mut self, index: usize, item: &UnifiedItem, is_last: bool) -> String {
         let path = format!("/conversation/items/{index}");
+        if self.loss.hides(item, &path) {
+            return String::new();
+        }
         match &item.body {
             UnifiedItemBody::Message(_) | UnifiedItemBody::CompactionSummary(_) => {
                 self.parts(item.parts(), &format!("{path}/parts"), is_last)

@@ -31,6 +31,9 @@ pub(super) enum Piece {
 impl PartEncoder<'_> {
     /// An item as parts of the wire; what has no form is reported.
     pub(super) fn item(&mut self, item: &UnifiedItem, path: &str, answer: bool) -> Vec<(Piece, String)> {
+        if !answer && self.loss.hides(item, path) {
+            return Vec::new();
+        }
         let native = self.is_own(item);
         let place = Place { path, item: &item.id };
         let at = |piece: Piece| vec![(piece, path.to_owned())];

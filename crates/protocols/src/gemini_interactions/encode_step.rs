@@ -97,6 +97,9 @@ impl<'a> StepEncoder<'a> {
 
     /// The steps of an item; what has no form is reported.
     pub(super) fn item(&mut self, item: &UnifiedItem, path: &str) -> Option<Json> {
+        if !self.answering && self.loss.hides(item, path) {
+            return None;
+        }
         let references = item.base.provider_data.as_ref();
         let place = Place { path, item: &item.id };
         if let Some(own) = step_of(references, self.context) {

@@ -159,8 +159,7 @@ impl<'a> RequestEncoder<'a> {
                 index += 1;
                 continue;
             }
-            if item.visibility != Visibility::Model {
-                self.loss.marker(Self::path(index), &item.id);
+            if self.loss.hides(item, &Self::path(index)) {
                 index += 1;
                 continue;
             }

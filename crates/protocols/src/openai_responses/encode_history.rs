@@ -255,6 +255,9 @@ impl<'a> HistoryEncoder<'a> {
     fn item(&mut self, index: usize) {
         let Some(item) = self.items.get(index) else { return };
         self.used.insert(index);
+        if self.loss.hides(item, &format!("/conversation/items/{index}")) {
+            return;
+        }
         self.writer.call_id = None;
         if !self.is_typed(item) {
             self.foreign(index, item);

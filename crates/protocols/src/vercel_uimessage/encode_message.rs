@@ -200,6 +200,9 @@ impl<'a, 'c> Messages<'a, 'c> {
     fn user_parts(&mut self, index: usize) -> Vec<Json> {
         let Some(item) = self.items.get(index) else { return Vec::new() };
         let path = self.path(index);
+        if self.out.loss.hides_from_clients(item, &path) {
+            return Vec::new();
+        }
         self.leftovers(index);
         if let Some(raw) = Kept::of(self.out.context.private.as_ref(), item.provider_data.iter().flatten()).raw {
             return vec![raw];
@@ -320,6 +323,9 @@ impl<'a, 'c> Messages<'a, 'c> {
     fn item(&mut self, index: usize) -> Vec<Json> {
         let Some(item) = self.items.get(index) else { return Vec::new() };
         let path = self.path(index);
+        if self.out.loss.hides_from_clients(item, &path) {
+            return Vec::new();
+        }
         self.leftovers(index);
         if let Some(call) = call_of(item) {
             return vec![self.call(index, call).to_json()];
