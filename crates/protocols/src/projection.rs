@@ -7,6 +7,7 @@ use throughline_format::conversation::{Completeness, UnifiedConversationInput};
 use throughline_format::intent::{OutputFormat, UnifiedRequirement};
 use throughline_format::item::{ToolCallItem, Visibility};
 use throughline_format::loss::{LossSeverity, UnifiedLossEntry};
+use throughline_format::request::BackgroundIntent;
 use throughline_format::{UnifiedId, UnifiedIntent, UnifiedItem, UnifiedLossReport, UnifiedRequestV2, UnifiedResultV2};
 
 /// Collects the losses of one projection.
@@ -125,6 +126,24 @@ impl LossCollector {
         self.add(LossSeverity::of_requirement(requirement), feature, path, reason);
     }
 
+    /// An intent that is said in another way: nothing else may stand for what is required, and anything else is only noted.
+    pub fn otherwise(&mut self, requirement: UnifiedRequirement, feature: Feature, path: impl Into<String>, reason: impl Into<String>) {
+        let severity = if requirement == UnifiedRequirement::Required {
+            LossSeverity::Error
+        } else {
+            LossSeverity::Info
+        };
+        self.add(severity, feature, path, reason);
+    }
+
+    /// A webhook of background work, which no body names: who may call whom back is settled with the provider, not by request.
+    pub fn webhook(&mut self, background: &UnifiedIntent<BackgroundIntent>) {
+        if background.value.webhook_ref.is_some() {
+            let (path, reason) = ("/state/background/value/webhookRef", "the body of a request names no webhook");
+            self.intent(background.requirement, Feature::StateBackground, path, reason);
+        }
+    }
+
     /// History that the target does not get because somebody else holds it: an error when nothing else of it is here
     /// (open-types.md, UnifiedPortabilityDecision: `owner-only`), a warning when a part is missing.
     pub fn held_elsewhere(&mut self, conversation: &UnifiedConversationInput, path: impl Into<String>, reason: &str) {
@@ -185,14 +204,7 @@ impl LossCollector {
             match capabilities.support(feature) {
                 Support::Lossless => {}
                 // Another way of saying it weakens nothing that was required only when the table says so; required stays an error.
-                Support::Degraded(how) => {
-                    let severity = if requirement == UnifiedRequirement::Required {
-                        LossSeverity::Error
-                    } else {
-                        LossSeverity::Info
-                    };
-                    self.add(severity, feature, path, how);
-                }
+                Support::Degraded(how) => self.otherwise(requirement, feature, path, how),
                 Support::Unsupported(why) => self.intent(requirement, feature, path, why),
             }
         }

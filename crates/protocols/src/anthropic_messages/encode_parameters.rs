@@ -209,7 +209,8 @@ impl Parameters<'_, '_> {
                 self.encoder
                     .remark("/generation/reasoning/summary", "said by the display of the thinking");
             } else {
-                self.encoder.loss.info(
+                self.encoder.loss.otherwise(
+                    summary.requirement,
                     Feature::GenerationReasoningSummary,
                     "/generation/reasoning/summary",
                     "the target has one form of summary",
@@ -249,8 +250,9 @@ impl Parameters<'_, '_> {
             }
             Some(ReasoningMode::Other(word)) => {
                 let word = word.strip_prefix("anthropic-messages:");
-                if word.is_none() {
-                    self.encoder.loss.warning(
+                if let Some(mode) = intent.mode.as_ref().filter(|_| word.is_none()) {
+                    self.encoder.loss.intent(
+                        mode.requirement,
                         Feature::GenerationReasoningMode,
                         "/generation/reasoning/mode",
                         "the target has no such mode",
@@ -322,9 +324,10 @@ impl Parameters<'_, '_> {
                     None
                 }
                 ReasoningEffort::Minimal => {
+                    let reason = "low is the target's least effort";
                     self.encoder
                         .loss
-                        .info(Feature::GenerationReasoningEffort, path, "low is the target's least effort");
+                        .otherwise(effort.requirement, Feature::GenerationReasoningEffort, path, reason);
                     Some("low")
                 }
                 ReasoningEffort::Other(word) if !self.native => {

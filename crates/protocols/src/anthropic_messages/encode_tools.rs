@@ -546,7 +546,9 @@ pub(super) fn choice(encoder: &mut BlockEncoder<'_>, request: &UnifiedRequestV2,
     };
     if choice.validated.is_some() {
         let reason = "calls are checked by tool, with `strict`, not for the request as a whole";
-        encoder.loss.info(Feature::ToolChoice, "/toolChoice/validated", reason);
+        encoder
+            .loss
+            .otherwise(choice.requirement, Feature::ToolChoice, "/toolChoice/validated", reason);
     }
     let lost =
         |encoder: &mut BlockEncoder<'_>, feature, reason: &str| encoder.loss.intent(choice.requirement, feature, "/toolChoice", reason);

@@ -25,7 +25,7 @@ pub(super) fn generation(encoder: &mut PartEncoder<'_>, request: &UnifiedRequest
     add("maxOutputTokens", g.max_output_tokens.as_ref().map(|i| json(&i.value)));
     add("temperature", temperature(encoder, g.temperature.as_ref()));
     add("topP", g.top_p.as_ref().map(|i| number(i.value)));
-    add("topK", g.top_k.as_ref().map(|i| number(i.value.trunc())));
+    add("topK", top_k(encoder, g.top_k.as_ref()));
     add("stopSequences", stops(encoder, g.stop_sequences.as_ref()));
     add("seed", seed(encoder, g.seed.as_ref(), native));
     add("presencePenalty", g.presence_penalty.as_ref().map(|i| number(i.value)));
@@ -307,7 +307,8 @@ fn thinking(encoder: &mut PartEncoder<'_>, intent: &ReasoningIntent, native: boo
     if let Some(summary) = &intent.summary {
         let include = summary.value != ReasoningSummary::None;
         if !matches!(summary.value, ReasoningSummary::None | ReasoningSummary::Auto) {
-            encoder.loss.info(
+            encoder.loss.otherwise(
+                summary.requirement,
                 Feature::GenerationReasoningSummary,
                 "/generation/reasoning/summary",
                 "the target has one form of summary",
@@ -344,9 +345,9 @@ fn thinking(encoder: &mut PartEncoder<'_>, intent: &ReasoningIntent, native: boo
         Generation::Second | Generation::Foreign => false,
         Generation::Unknown => intent.budget_tokens.is_none() && !off,
     };
-    let mode = intent.mode.as_ref().map(|m| &m.value);
-    if let Some(ReasoningMode::Other(_)) = mode {
-        encoder.loss.warning(
+    if let Some(mode) = intent.mode.as_ref().filter(|m| matches!(m.value, ReasoningMode::Other(_))) {
+        encoder.loss.intent(
+            mode.requirement,
             Feature::GenerationReasoningMode,
             "/generation/reasoning/mode",
             "the target has no such mode",
@@ -358,6 +359,26 @@ fn thinking(encoder: &mut PartEncoder<'_>, intent: &ReasoningIntent, native: boo
         members.extend(budget(encoder, intent, off).map(|b| ("thinkingBudget".to_owned(), b)));
     }
     (!members.is_empty()).then(|| object(members))
+}
+
+/// How strongly it is wished that the model does not think: as strongly as the stronger of the two words for it.
+fn strength_of_off(intent: &ReasoningIntent) -> UnifiedRequirement {
+    let mode = intent.mode.as_ref().filter(|m| m.value == ReasoningMode::Off).map(|m| m.requirement);
+    let effort = intent.effort.as_ref().filter(|e| e.value == ReasoningEffort::None).map(|e| e.requirement);
+    mode.into_iter().chain(effort).min().unwrap_or(UnifiedRequirement::Preferred)
+}
+
+/// Top-k, of which the wire takes whole numbers only.
+fn top_k(encoder: &mut PartEncoder<'_>, intent: Option<&UnifiedIntent<f64>>) -> Option<Json> {
+    let intent = intent?;
+    let whole = intent.value.trunc();
+    if whole.to_bits() != intent.value.to_bits() {
+        let reason = "the target takes whole numbers; the fraction is cut";
+        encoder
+            .loss
+            .intent(intent.requirement, Feature::GenerationTopK, "/generation/topK", reason);
+    }
+    Some(number(whole))
 }
 
 /// The level for an effort, inside the model's list.
@@ -373,7 +394,8 @@ fn level(encoder: &mut PartEncoder<'_>, intent: &ReasoningIntent, off: bool) -> 
     }
     let least = known.first().copied();
     if off {
-        encoder.loss.warning(
+        encoder.loss.intent(
+            strength_of_off(intent),
             Feature::GenerationReasoningMode,
             "/generation/reasoning",
             "the target's model cannot be kept from thinking; the least level is sent",
@@ -433,7 +455,8 @@ fn budget(encoder: &mut PartEncoder<'_>, intent: &ReasoningIntent, off: bool) ->
                 .remark(Feature::WireSpelling, "/generation/reasoning", "said by a budget of nothing");
             return Some(json(&0));
         }
-        encoder.loss.warning(
+        encoder.loss.intent(
+            strength_of_off(intent),
             Feature::GenerationReasoningMode,
             "/generation/reasoning",
             "the target's model cannot be kept from thinking; the least budget is sent",
@@ -473,7 +496,8 @@ fn budget(encoder: &mut PartEncoder<'_>, intent: &ReasoningIntent, off: bool) ->
             let reason = "said by the budget";
             encoder.loss.remark(Feature::WireSpelling, "/generation/reasoning/mode", reason);
         }
-        encoder.loss.info(
+        encoder.loss.otherwise(
+            effort.requirement,
             Feature::GenerationReasoningEffort,
             "/generation/reasoning/effort",
             "said as a budget",

@@ -109,6 +109,11 @@ pub(super) fn encode(request: &UnifiedRequestV2, context: &EncodeContext) -> Enc
             encoder
                 .loss
                 .remark(Feature::WireSpelling, "/state/background", "said by the flag of the wire");
+            encoder.loss.webhook(background);
+            if background.value.completion_window.is_some() {
+                let (path, reason) = ("/state/background/value/completionWindow", "the target takes no time to be done by");
+                encoder.loss.intent(background.requirement, Feature::StateBackground, path, reason);
+            }
             body.push(("background".into(), json(&true)));
         } else {
             let reason = "what is not kept cannot run in the background";
@@ -359,9 +364,10 @@ fn thinking(encoder: &mut StepEncoder<'_>, intent: &ReasoningIntent, native: boo
         let word = if summary.value == ReasoningSummary::None { "none" } else { "auto" };
         if !matches!(summary.value, ReasoningSummary::None | ReasoningSummary::Auto) {
             let reason = "the target has one form of summary";
+            let path = "/generation/reasoning/summary";
             encoder
                 .loss
-                .info(Feature::GenerationReasoningSummary, "/generation/reasoning/summary", reason);
+                .otherwise(summary.requirement, Feature::GenerationReasoningSummary, path, reason);
         }
         members.push(("thinking_summaries".into(), json(word)));
     }
@@ -424,9 +430,13 @@ fn format(encoder: &mut StepEncoder<'_>, request: &UnifiedRequestV2, form: &Json
                 let reason = "the target names no schemas";
                 encoder.loss.info(Feature::OutputSchemaName, "/output/format/value", reason);
             }
-            if wanted.strict.is_some() {
-                let reason = "schemas are not fully enforced";
-                encoder.loss.info(Feature::OutputSchema, "/output/format/value/strict", reason);
+            if let Some(strict) = wanted.strict {
+                let (path, reason) = ("/output/format/value/strict", "schemas are not fully enforced");
+                if strict {
+                    encoder.loss.otherwise(intent.requirement, Feature::OutputSchema, path, reason);
+                } else {
+                    encoder.loss.info(Feature::OutputSchema, path, reason);
+                }
             }
             Some(json_text(Some(wanted.schema.clone())))
         }

@@ -112,8 +112,9 @@ pub(super) fn write(encoder: &mut RequestEncoder, root: &Entries, wire: &mut wir
                 object.insert("enabled".into(), json!(false));
             } else if let Some(word) = effort {
                 object.insert("effort".into(), json!(word));
-                if budget.is_some() {
-                    encoder.loss.info(
+                if let Some(asked) = &wanted.budget_tokens {
+                    encoder.loss.otherwise(
+                        asked.requirement,
                         Feature::GenerationReasoningBudget,
                         "/generation/reasoning/budgetTokens",
                         "the dialect takes an effort or a budget; the effort is sent",

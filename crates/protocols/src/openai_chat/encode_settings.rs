@@ -11,7 +11,7 @@ use crate::feature::Feature;
 use crate::wire::{Extra, TextOr};
 use serde_json::{Value, json};
 use throughline_format::cache::CacheMode;
-use throughline_format::intent::{Include, OutputModality, ParallelTools, ServiceTier, UnifiedIntent};
+use throughline_format::intent::{Include, MediaIntent, OutputModality, ParallelTools, ServiceTier, UnifiedIntent, UnifiedRequirement};
 use throughline_format::tool::ToolChoiceKind;
 use throughline_format::{Json, ProtocolFamily, UnifiedRequestV2};
 
@@ -278,19 +278,8 @@ pub(super) fn body(encoder: &mut RequestEncoder, root: &Entries, messages: Vec<w
             extra: root.level("/audio", &["voice"]),
         });
     }
-    if let Some(media) = &g.media {
-        let lost = [
-            ("inputResolution", media.input_resolution.is_some()),
-            ("image", media.image.is_some()),
-            ("video", media.video.is_some()),
-        ];
-        for (member, _) in lost.iter().filter(|(_, is_lost)| *is_lost) {
-            encoder.loss.warning(
-                Feature::GenerationMedia,
-                format!("/generation/media/{member}"),
-                "the target has no form for it",
-            );
-        }
+    if let Some(media) = g.media.as_ref().filter(|_| is_media) {
+        media_losses(encoder, media, root.get("/audio/voice").is_some());
     }
     if let Some(tier) = g.service_tier.as_ref().filter(|_| is_tier) {
         wire.service_tier = tier_word(encoder, &tier.value);
@@ -408,6 +397,29 @@ fn model(encoder: &mut RequestEncoder, form: &Form) -> Option<String> {
     }
     let is_absent = target.is_none() && form.absent.iter().any(|pointer| pointer == "/model");
     (!is_absent).then(|| target.unwrap_or_else(|| requested.clone()))
+}
+
+/// What the wire has no word for: of the media all but speech, and of speech all but one voice and its format.
+fn media_losses(encoder: &mut RequestEncoder, media: &MediaIntent, own_voice: bool) {
+    let speech = media.speech.as_ref();
+    let is_one = speech.is_none_or(|s| s.value.voices.len() < 2 && s.value.voices.iter().all(|v| v.speaker.is_none()));
+    let wanted = |there: bool, requirement: Option<UnifiedRequirement>| requirement.filter(|_| there);
+    let of_speech = speech.map(|s| s.requirement);
+    let speaks = speech.is_some_and(|s| s.value.language.is_some());
+    for (path, requirement) in [
+        ("inputResolution", media.input_resolution.as_ref().map(|i| i.requirement)),
+        ("image", media.image.as_ref().map(|i| i.requirement)),
+        ("video", media.video.as_ref().map(|i| i.requirement)),
+        ("speech/value/language", wanted(speaks, of_speech)),
+        ("speech/value/voices", wanted(!is_one && !own_voice, of_speech)),
+    ] {
+        if let Some(requirement) = requirement {
+            let path = format!("/generation/media/{path}");
+            encoder
+                .loss
+                .intent(requirement, Feature::GenerationMedia, path, "the target has no form for it");
+        }
+    }
 }
 
 /// The target's word for a class of service; `None` when it has none.

@@ -421,7 +421,9 @@ fn choice(encoder: &mut RequestEncoder, root: &Entries, form: &Form, wire: &mut 
     };
     if choice.validated.is_some() {
         let reason = "calls are checked by tool, with `strict`, not for the request as a whole";
-        encoder.loss.info(Feature::ToolChoice, "/toolChoice/validated", reason);
+        encoder
+            .loss
+            .otherwise(choice.requirement, Feature::ToolChoice, "/toolChoice/validated", reason);
     }
     let max = encoder.capabilities.knobs().max_tool_name_length;
     let has_custom = encoder.has_custom();

@@ -329,6 +329,9 @@ impl Settings<'_> {
         let store = persist.copied().or_else(|| (!self.is_own && background.is_none()).then_some(false));
         put("store", store.map(|store| Node::of(&store)));
         put("background", background.map(|_| Node::of(&true)));
+        if let Some(intent) = state.and_then(|state| state.background.as_ref()).filter(|_| background.is_some()) {
+            self.loss.webhook(intent);
+        }
         if let Some(window) = background.and_then(|background| background.completion_window.as_deref()) {
             put(
                 "background_options",
