@@ -60,6 +60,7 @@ pub mod synthetic;
 mod told;
 pub mod tool_name;
 pub mod tool_offer;
+mod turn_usage;
 pub mod unified_native;
 pub mod vercel_uimessage;
 mod visible_text;

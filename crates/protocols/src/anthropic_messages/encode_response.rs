@@ -12,6 +12,7 @@ use crate::projection::LossCollector;
 use crate::raw::{self};
 use crate::raw::{json, object, put_all};
 use crate::side;
+use crate::turn_usage;
 use throughline_format::citation::{SourceType, UnifiedTextAnnotation};
 use throughline_format::item::ToolCallItem;
 use throughline_format::part::{ReasoningPart, ReasoningState};
@@ -90,6 +91,8 @@ impl Writer {
             .filter(|_| self.native)
             .and_then(|bytes| keeper::to_json(&bytes));
         own.unwrap_or_else(|| {
+            let counters = turn_usage::counters(&mut self.loss, counters);
+            let counters = counters.as_ref();
             let (usage, unknown) = usage::encode(counters);
             let usage = match tier.map(usage::service_tier) {
                 Some(Some(word)) => raw::put(&usage, "/service_tier", &json(word)),

@@ -11,6 +11,7 @@ use crate::feature::Feature;
 use crate::keeper;
 use crate::raw::{self};
 use crate::raw::{json, object};
+use crate::turn_usage;
 use std::collections::VecDeque;
 use throughline_format::event::{ItemDelta, StreamCompleted};
 use throughline_format::{
@@ -73,7 +74,8 @@ impl Encoder {
         if std::mem::replace(&mut self.begun, true) {
             return;
         }
-        let (usage, unknown) = usage::encode(self.usage.as_ref());
+        let counters = self.usage.as_ref().map(|usage| turn_usage::of_answer(usage).0);
+        let (usage, unknown) = usage::encode(counters.as_ref());
         if unknown {
             self.writer.loss.info(
                 Feature::ResponseUsage,

@@ -10,6 +10,7 @@ use crate::google::status;
 use crate::keeper::to_json;
 use crate::raw::{self, json, object, put_all};
 use crate::side;
+use crate::turn_usage;
 use throughline_format::{Json, UnifiedFinishReason, UnifiedItem, UnifiedResponseStatus, UnifiedResultV2, UnifiedUsage};
 
 /// What was kept of an answer, for its owner.
@@ -163,26 +164,27 @@ pub(super) fn usage(encoder: &mut PartEncoder<'_>, counters: Option<&UnifiedUsag
     if let Some(own) = own.as_ref().and_then(to_json) {
         return Some(own);
     }
-    let Some(counters) = counters else {
+    let counters = turn_usage::counters(&mut encoder.loss, counters);
+    let Some(counters) = counters.as_ref() else {
         if tier.is_some() {
             let reason = "there are no counters to stand beside";
             encoder.loss.info(Feature::GenerationServiceTier, "/model/serviceTier", reason);
         }
         return None;
     };
-    let unsaid = counters.cache_write.is_some()
-        || counters.cache_write_by_ttl.is_some()
-        || counters.accepted_prediction.is_some()
-        || counters.rejected_prediction.is_some()
-        || counters.server_tool_calls.is_some()
-        || counters.cost.is_some()
-        || counters.others.is_some();
-    if unsaid && !native {
-        encoder.loss.info(
-            Feature::ResponseUsage,
-            "/usage",
-            "the wire has no counters for cache writes, predictions, tool calls and cost",
-        );
+    for (member, is_there) in [
+        ("cacheWrite", counters.cache_write.is_some()),
+        ("cacheWriteByTtl", counters.cache_write_by_ttl.is_some()),
+        ("acceptedPrediction", counters.accepted_prediction.is_some()),
+        ("rejectedPrediction", counters.rejected_prediction.is_some()),
+        ("serverToolCalls", counters.server_tool_calls.is_some()),
+        ("cost", counters.cost.is_some()),
+        ("others", counters.others.is_some()),
+    ] {
+        if is_there {
+            let path = format!("/usage/{member}");
+            encoder.loss.info(Feature::ResponseUsage, path, "the wire has no such counter");
+        }
     }
     let Some(made) = usage::encode(counters) else {
         if tier.is_some() {

@@ -7,6 +7,7 @@ use crate::context::EncodeContext;
 use crate::feature::Feature;
 use crate::keeper::to_json;
 use crate::raw::{self, json, object};
+use crate::turn_usage;
 use throughline_format::status::{ResponseState, UnifiedResponseStatus};
 use throughline_format::{Json, UnifiedFinishReason, UnifiedId, UnifiedItemBody, UnifiedResultV2, UnifiedUsage};
 
@@ -58,10 +59,20 @@ pub(super) fn counters(encoder: &mut StepEncoder<'_>, own: Option<Json>, usage: 
     if let Some(own) = own.filter(|_| native) {
         return Some(own);
     }
-    let usage = usage?;
-    if usage.cache_write.is_some() || usage.cost.is_some() || usage.others.is_some() || usage.server_tool_calls.is_some() {
-        let reason = "the wire has no counters for cache writes, tool calls and cost";
-        encoder.loss.info(Feature::ResponseUsage, "/usage", reason);
+    let usage = &turn_usage::counters(&mut encoder.loss, usage)?;
+    for (member, is_there) in [
+        ("cacheWrite", usage.cache_write.is_some()),
+        ("cacheWriteByTtl", usage.cache_write_by_ttl.is_some()),
+        ("acceptedPrediction", usage.accepted_prediction.is_some()),
+        ("rejectedPrediction", usage.rejected_prediction.is_some()),
+        ("serverToolCalls", usage.server_tool_calls.is_some()),
+        ("cost", usage.cost.is_some()),
+        ("others", usage.others.is_some()),
+    ] {
+        if is_there {
+            let path = format!("/usage/{member}");
+            encoder.loss.info(Feature::ResponseUsage, path, "the wire has no such counter");
+        }
     }
     Some(usage::encode(usage))
 }

@@ -11,6 +11,7 @@ use crate::feature::Feature;
 use crate::media;
 use crate::openai::errors;
 use crate::projection::LossCollector;
+use crate::turn_usage;
 use serde_json::{Map, Value, json};
 use throughline_format::loss::LossSeverity;
 use throughline_format::media::UnifiedDataSource;
@@ -43,7 +44,7 @@ pub(super) fn encode(result: &UnifiedResultV2, context: &EncodeContext) -> Encod
     body.insert("created".into(), json!(context.created_at.seconds()));
     body.insert("model".into(), json!(context.target_model.as_ref().unwrap_or(&result.model.model)));
     body.insert("choices".into(), Value::Array(choices));
-    if let Some(counters) = &result.usage {
+    if let Some(counters) = &turn_usage::counters(&mut encoder.loss, result.usage.as_ref()) {
         let raw = root.get("/usage").filter(|raw| usage::decode(raw).as_ref() == Some(counters));
         let value = if let Some(raw) = raw {
             raw.parse()

@@ -11,6 +11,7 @@ use crate::context::EncodeContext;
 use crate::feature::Feature;
 use crate::openai::errors;
 use crate::projection::LossCollector;
+use crate::turn_usage;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use throughline_format::citation::UnifiedTextAnnotation;
@@ -499,7 +500,8 @@ impl ChatStreamEncoder {
             }
             frames.push(frame);
         }
-        if let Some(counters) = self.usage.take() {
+        let counted = self.usage.take();
+        if let Some(counters) = turn_usage::counters(&mut self.loss, counted.as_ref()) {
             if self.context.stream_usage {
                 let raw = root.get("/usage").filter(|raw| usage::decode(raw).as_ref() == Some(&counters));
                 let value = if let Some(raw) = raw {

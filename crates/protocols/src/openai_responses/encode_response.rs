@@ -5,10 +5,11 @@ use super::encode_item::{Mode, Writer, is_own};
 use super::wire::Node;
 use super::{kept, usage};
 use crate::codec::Encoded;
-use crate::context::EncodeContext;
+use crate::context::{EncodeContext, PrivateState};
 use crate::feature::Feature;
 use crate::openai::errors;
 use crate::projection::LossCollector;
+use crate::turn_usage;
 use throughline_format::loss::LossSeverity;
 use throughline_format::{
     ProtocolFamily, UnifiedError, UnifiedItem, UnifiedItemBody, UnifiedResponseStatus, UnifiedResultV2, UnifiedUsage,
@@ -36,7 +37,7 @@ pub(super) fn encode(result: &UnifiedResultV2, context: &EncodeContext) -> Encod
         };
     }
     let output = output(result, context, &mut loss);
-    report(result, is_own, &mut loss);
+    report(result, private, is_own, &mut loss);
     let mut body = response(result, context, is_own);
     body.put("output", Node::List(output));
     Encoded {
@@ -193,15 +194,17 @@ pub(super) fn response(result: &UnifiedResultV2, context: &EncodeContext, is_own
         ("created_at", Some(Node::of(&context.created_at.seconds()))),
     ]);
     let model = context.target_model.as_ref().unwrap_or(&result.model.model);
+    let counted = result.usage.as_ref().map(|usage| turn_usage::of_answer(usage).0);
+    let counted = counted.as_ref().filter(|usage| **usage != UnifiedUsage::default());
     let own = plain(
         model,
         result.model.service_tier.as_deref(),
         &result.status,
-        result.usage.as_ref(),
+        counted,
         result.error.as_ref(),
     );
     body.extend(own);
-    if let Some(counters) = result.usage.as_ref().filter(|_| !is_own) {
+    if let Some(counters) = counted.filter(|_| !is_own) {
         body.put("usage", usage::encode(counters, true).0);
     }
     if is_own {
@@ -266,7 +269,7 @@ pub(super) fn plain(
 }
 
 /// What a response has no place for.
-pub(super) fn report(result: &UnifiedResultV2, is_own: bool, loss: &mut LossCollector) {
+pub(super) fn report(result: &UnifiedResultV2, private: &dyn PrivateState, is_own: bool, loss: &mut LossCollector) {
     use throughline_format::UnifiedFinishReason as R;
     if result.alternatives.is_some() {
         loss.warning(Feature::ResponseCandidates, "/alternatives", "the target has one answer");
@@ -275,8 +278,10 @@ pub(super) fn report(result: &UnifiedResultV2, is_own: bool, loss: &mut LossColl
         let reason = "state at another provider stays with it";
         loss.info(Feature::StateResources, "/state", reason);
     }
-    if let Some(counters) = result.usage.as_ref().filter(|_| !is_own) {
-        for member in usage::encode(counters, true).1 {
+    // What the owner told in words of its own is kept beside the record and comes back.
+    let is_kept = is_own && !kept::root_entries(private).is_empty();
+    if let Some(counters) = turn_usage::counters(loss, result.usage.as_ref()).filter(|_| !is_kept) {
+        for member in usage::encode(&counters, !is_own).1 {
             let reason = if usage::DEMANDED.contains(&member) {
                 "unknown, and the wire demands a number: zero stands there"
             } else {

@@ -286,7 +286,7 @@ impl ResponsesStreamEncoder {
             frames.push(self.error_frame(&error));
             return frames;
         }
-        report(&result, self.is_own, &mut self.loss);
+        report(&result, self.context.private.as_ref(), self.is_own, &mut self.loss);
         let whole = super::encode_response::encode(&result, &self.context);
         let mut node = Node::read_str(&whole.body).unwrap_or_else(|_| Node::null());
         if !node.has("output") {
