@@ -95,6 +95,19 @@ impl UnifiedError {
         }
     }
 
+    /// The same error with the words of a provider bounded and without credentials, as its message is.
+    #[must_use]
+    pub fn sanitised(mut self) -> Self {
+        let word = |text: &String| sanitise(text).chars().take(MAX_WORD_CHARS).collect::<String>();
+        self.message = sanitise(&self.message);
+        for told in [&mut self.grpc_status, &mut self.provider_code, &mut self.provider_request_id] {
+            *told = told.as_ref().map(word);
+        }
+        // A place with a credential in it is none.
+        self.field_path = self.field_path.take().filter(|place| sanitise(place) == *place);
+        self
+    }
+
     /// The same error with a place.
     #[must_use]
     pub fn at(mut self, pointer: impl Into<String>) -> Self {
@@ -118,9 +131,13 @@ impl From<crate::json::DecodeError> for UnifiedError {
     }
 }
 
-/// Cuts a message to its bound and replaces control characters.
+/// Longest word of a provider, such as its code or its trace ID, in characters.
+pub const MAX_WORD_CHARS: usize = 128;
+
+/// Cuts a message to its bound, takes credentials out of it and replaces control characters.
 pub fn sanitise(text: &str) -> String {
-    text.chars()
+    crate::secrets::redact(text)
+        .chars()
         .map(|c| if c.is_control() { ' ' } else { c })
         .take(MAX_MESSAGE_CHARS)
         .collect()

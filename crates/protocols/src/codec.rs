@@ -47,6 +47,7 @@ impl Decoded {
 
     /// Ends the operation badly: the terminal event and `stream.completed`.
     pub fn fail(&mut self, error: UnifiedError, status: UnifiedResponseStatus, item_ids: Vec<UnifiedId>) {
+        let error = error.sanitised();
         self.push(EventBody::OperationFailed(ErrorEvent { error }));
         self.push(EventBody::StreamCompleted(StreamCompleted { status, item_ids }));
     }
@@ -166,13 +167,14 @@ pub struct ErrorHeaders {
 }
 
 impl ErrorHeaders {
-    /// Adds what the headers tell to the error of a body; a body's own advice and ID stand where the headers have none.
-    pub(crate) fn apply(&self, error: &mut UnifiedError) {
+    /// The error of a body with what the headers tell, fit for a record; a body's own advice and ID stand where the headers have none.
+    pub(crate) fn apply(&self, mut error: UnifiedError) -> UnifiedError {
         error.retryable = self.should_retry.unwrap_or(error.retryable);
         error.retry_after_ms = self.retry_after_ms.or(error.retry_after_ms);
         if self.request_id.is_some() {
             error.provider_request_id.clone_from(&self.request_id);
         }
+        error.sanitised()
     }
 }
 

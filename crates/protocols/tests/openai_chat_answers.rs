@@ -383,9 +383,9 @@ fn torn_streams_and_errors_in_streams_end_the_operation() {
         (
             "torn in a chunk",
             format!("data: {text}\n\ndata: {{\"choi"),
-            "failed",
-            "failed",
-            Some("server.malformed-stream"),
+            "incomplete",
+            "interrupted",
+            Some("interrupted.stream"),
         ),
         ("no end", format!("data: {text}\n\ndata: {finish}\n\n"), "completed", "stop", None),
         (

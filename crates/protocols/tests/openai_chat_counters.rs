@@ -121,7 +121,7 @@ fn every_reason_has_a_word() {
         (R::Paused, "stop"),
         (R::Interrupted, "length"),
         (R::MalformedToolCall, "stop"),
-        (R::Incomplete, "stop"),
+        (R::Incomplete, "length"),
         (R::Unknown, "stop"),
     ] {
         check_word(reason, word, false);

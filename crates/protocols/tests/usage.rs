@@ -5,7 +5,7 @@ mod support;
 
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use support::samples::{codecs, result};
+use support::samples::{answer, codecs, result};
 use support::{corpus, files, fold_response, result_of, sse};
 use throughline_format::json::decode_slice;
 use throughline_format::loss::UnifiedLossEntry;
@@ -36,7 +36,6 @@ fn with_usage(family: &ProtocolFamily, usage: &Value) -> UnifiedResultV2 {
     record["usage"] = usage.clone();
     decode_slice(record.to_string().as_bytes()).unwrap_or_else(|e| panic!("{e:?}: {record}"))
 }
-
 
 /// An unstreamed answer and a stream in this protocol, whose usage is this: each with the loss report's paths.
 fn shown(family: &ProtocolFamily, source: &ProtocolFamily, usage: &Value) -> [(String, Vec<String>); 2] {
@@ -69,12 +68,18 @@ fn every_counter_is_shown_or_named_and_a_figure_of_many_answers_is_never_shown()
     let mut wrong = Vec::new();
     for family in families() {
         for source in [family.clone(), ProtocolFamily::from_word("elsewhere:wire")] {
-            for (member, scope) in UnifiedUsageCounters::RECORD.members.iter().flat_map(|member| ["request", "session", "cumulative"].map(|scope| (member.name, scope))) {
+            for (member, scope) in UnifiedUsageCounters::RECORD
+                .members
+                .iter()
+                .flat_map(|member| ["request", "session", "cumulative"].map(|scope| (member.name, scope)))
+            {
                 for (text, paths) in shown(family, &source, &one(member, scope)) {
                     let is_shown = text.contains(&FIGURE.to_string());
                     let is_named = paths.iter().any(|path| path.starts_with(&format!("/usage/{member}")));
                     if !is_shown && !is_named || is_shown && scope != "request" {
-                        wrong.push(format!("{family} from {source}: {member} of a {scope}: shown {is_shown}, named {is_named}: {text}"));
+                        wrong.push(format!(
+                            "{family} from {source}: {member} of a {scope}: shown {is_shown}, named {is_named}: {text}"
+                        ));
                     }
                 }
             }
@@ -91,29 +96,84 @@ fn rows(family: &str) -> Vec<Row> {
     match family {
         "anthropic-messages" => vec![
             (json!({"input_tokens": 5}), "/inputUncached", 5.0, said),
-            (json!({"input_tokens": 5, "cache_read_input_tokens": 3, "cache_creation_input_tokens": 2}), "/inputTotal", 10.0, made),
+            (
+                json!({"input_tokens": 5, "cache_read_input_tokens": 3, "cache_creation_input_tokens": 2}),
+                "/inputTotal",
+                10.0,
+                made,
+            ),
             (json!({"cache_read_input_tokens": 3}), "/cacheRead", 3.0, said),
             (json!({"cache_creation_input_tokens": 2}), "/cacheWrite", 2.0, said),
-            (json!({"cache_creation": {"ephemeral_5m_input_tokens": 2}}), "/cacheWriteByTtl/300", 2.0, said),
-            (json!({"cache_creation": {"ephemeral_1h_input_tokens": 2}}), "/cacheWriteByTtl/3600", 2.0, said),
+            (
+                json!({"cache_creation": {"ephemeral_5m_input_tokens": 2}}),
+                "/cacheWriteByTtl/300",
+                2.0,
+                said,
+            ),
+            (
+                json!({"cache_creation": {"ephemeral_1h_input_tokens": 2}}),
+                "/cacheWriteByTtl/3600",
+                2.0,
+                said,
+            ),
             (json!({"output_tokens": 7}), "/outputTotal", 7.0, said),
             (json!({"output_tokens_details": {"thinking_tokens": 4}}), "/reasoning", 4.0, said),
             (json!({"input_tokens": 5, "output_tokens": 7}), "/total", 12.0, made),
-            (json!({"server_tool_use": {"web_search_requests": 1}}), "/serverToolCalls/web-search", 1.0, said),
-            (json!({"server_tool_use": {"web_fetch_requests": 1}}), "/serverToolCalls/web-fetch", 1.0, said),
+            (
+                json!({"server_tool_use": {"web_search_requests": 1}}),
+                "/serverToolCalls/web-search",
+                1.0,
+                said,
+            ),
+            (
+                json!({"server_tool_use": {"web_fetch_requests": 1}}),
+                "/serverToolCalls/web-fetch",
+                1.0,
+                said,
+            ),
         ],
         "openai-chat" => vec![
             (json!({"prompt_tokens": 5}), "/inputTotal", 5.0, said),
             (json!({"completion_tokens": 7}), "/outputTotal", 7.0, said),
             (json!({"total_tokens": 12}), "/total", 12.0, said),
             (json!({"prompt_tokens_details": {"cached_tokens": 3}}), "/cacheRead", 3.0, said),
-            (json!({"prompt_tokens_details": {"cache_write_tokens": 2}}), "/cacheWrite", 2.0, said),
+            (
+                json!({"prompt_tokens_details": {"cache_write_tokens": 2}}),
+                "/cacheWrite",
+                2.0,
+                said,
+            ),
             (json!({"prompt_cache_miss_tokens": 2}), "/inputUncached", 2.0, said),
-            (json!({"prompt_tokens_details": {"audio_tokens": 3}}), "/inputByModality/audio", 3.0, said),
-            (json!({"completion_tokens_details": {"audio_tokens": 3}}), "/outputByModality/audio", 3.0, said),
-            (json!({"completion_tokens_details": {"reasoning_tokens": 4}}), "/reasoning", 4.0, said),
-            (json!({"completion_tokens_details": {"accepted_prediction_tokens": 4}}), "/acceptedPrediction", 4.0, said),
-            (json!({"completion_tokens_details": {"rejected_prediction_tokens": 4}}), "/rejectedPrediction", 4.0, said),
+            (
+                json!({"prompt_tokens_details": {"audio_tokens": 3}}),
+                "/inputByModality/audio",
+                3.0,
+                said,
+            ),
+            (
+                json!({"completion_tokens_details": {"audio_tokens": 3}}),
+                "/outputByModality/audio",
+                3.0,
+                said,
+            ),
+            (
+                json!({"completion_tokens_details": {"reasoning_tokens": 4}}),
+                "/reasoning",
+                4.0,
+                said,
+            ),
+            (
+                json!({"completion_tokens_details": {"accepted_prediction_tokens": 4}}),
+                "/acceptedPrediction",
+                4.0,
+                said,
+            ),
+            (
+                json!({"completion_tokens_details": {"rejected_prediction_tokens": 4}}),
+                "/rejectedPrediction",
+                4.0,
+                said,
+            ),
             (json!({"cost": 0.25}), "/cost/0", 0.25, said),
         ],
         "openai-responses" => vec![
@@ -123,34 +183,99 @@ fn rows(family: &str) -> Vec<Row> {
             (json!({"input_tokens_details": {"cached_tokens": 3}}), "/cacheRead", 3.0, said),
             (json!({"input_tokens_details": {"cache_write_tokens": 2}}), "/cacheWrite", 2.0, said),
             (json!({"output_tokens_details": {"reasoning_tokens": 4}}), "/reasoning", 4.0, said),
-            (json!({"server_side_tool_usage_details": {"mcp_calls": 2}}), "/serverToolCalls/mcp", 2.0, said),
+            (
+                json!({"server_side_tool_usage_details": {"mcp_calls": 2}}),
+                "/serverToolCalls/mcp",
+                2.0,
+                said,
+            ),
             (json!({"cost_in_usd_ticks": 2_500_000_000_u64}), "/cost/0", 0.25, said),
         ],
         "gemini-generate-content" | "vertex-gemini" | "antigravity" => vec![
             (json!({"promptTokenCount": 5}), "/inputTotal", 5.0, said),
-            (json!({"promptTokenCount": 5, "cachedContentTokenCount": 3}), "/inputUncached", 2.0, made),
+            (
+                json!({"promptTokenCount": 5, "cachedContentTokenCount": 3}),
+                "/inputUncached",
+                2.0,
+                made,
+            ),
             (json!({"cachedContentTokenCount": 3}), "/cacheRead", 3.0, said),
-            (json!({"candidatesTokenCount": 5, "thoughtsTokenCount": 2}), "/outputTotal", 7.0, made),
+            (
+                json!({"candidatesTokenCount": 5, "thoughtsTokenCount": 2}),
+                "/outputTotal",
+                7.0,
+                made,
+            ),
             (json!({"thoughtsTokenCount": 2}), "/reasoning", 2.0, said),
             (json!({"toolUsePromptTokenCount": 2}), "/toolPrompt", 2.0, said),
             (json!({"totalTokenCount": 12}), "/total", 12.0, said),
-            (json!({"promptTokensDetails": [{"modality": "AUDIO", "tokenCount": 2}]}), "/inputByModality/audio", 2.0, said),
-            (json!({"candidatesTokensDetails": [{"modality": "IMAGE", "tokenCount": 2}]}), "/outputByModality/image", 2.0, said),
-            (json!({"cacheTokensDetails": [{"modality": "TEXT", "tokenCount": 2}]}), "/cacheReadByModality/text", 2.0, said),
-            (json!({"toolUsePromptTokensDetails": [{"modality": "TEXT", "tokenCount": 2}]}), "/toolPromptByModality/text", 2.0, said),
+            (
+                json!({"promptTokensDetails": [{"modality": "AUDIO", "tokenCount": 2}]}),
+                "/inputByModality/audio",
+                2.0,
+                said,
+            ),
+            (
+                json!({"candidatesTokensDetails": [{"modality": "IMAGE", "tokenCount": 2}]}),
+                "/outputByModality/image",
+                2.0,
+                said,
+            ),
+            (
+                json!({"cacheTokensDetails": [{"modality": "TEXT", "tokenCount": 2}]}),
+                "/cacheReadByModality/text",
+                2.0,
+                said,
+            ),
+            (
+                json!({"toolUsePromptTokensDetails": [{"modality": "TEXT", "tokenCount": 2}]}),
+                "/toolPromptByModality/text",
+                2.0,
+                said,
+            ),
         ],
         "gemini-interactions" => vec![
             (json!({"total_input_tokens": 5}), "/inputTotal", 5.0, said),
-            (json!({"total_input_tokens": 5, "total_cached_tokens": 3}), "/inputUncached", 2.0, made),
+            (
+                json!({"total_input_tokens": 5, "total_cached_tokens": 3}),
+                "/inputUncached",
+                2.0,
+                made,
+            ),
             (json!({"total_cached_tokens": 3}), "/cacheRead", 3.0, said),
-            (json!({"total_output_tokens": 5, "total_thought_tokens": 2}), "/outputTotal", 7.0, made),
+            (
+                json!({"total_output_tokens": 5, "total_thought_tokens": 2}),
+                "/outputTotal",
+                7.0,
+                made,
+            ),
             (json!({"total_thought_tokens": 2}), "/reasoning", 2.0, said),
             (json!({"total_tool_use_tokens": 2}), "/toolPrompt", 2.0, said),
             (json!({"total_tokens": 12}), "/total", 12.0, said),
-            (json!({"input_tokens_by_modality": [{"modality": "audio", "tokens": 2}]}), "/inputByModality/audio", 2.0, said),
-            (json!({"output_tokens_by_modality": [{"modality": "image", "tokens": 2}]}), "/outputByModality/image", 2.0, said),
-            (json!({"cached_tokens_by_modality": [{"modality": "text", "tokens": 2}]}), "/cacheReadByModality/text", 2.0, said),
-            (json!({"tool_use_tokens_by_modality": [{"modality": "text", "tokens": 2}]}), "/toolPromptByModality/text", 2.0, said),
+            (
+                json!({"input_tokens_by_modality": [{"modality": "audio", "tokens": 2}]}),
+                "/inputByModality/audio",
+                2.0,
+                said,
+            ),
+            (
+                json!({"output_tokens_by_modality": [{"modality": "image", "tokens": 2}]}),
+                "/outputByModality/image",
+                2.0,
+                said,
+            ),
+            (
+                json!({"cached_tokens_by_modality": [{"modality": "text", "tokens": 2}]}),
+                "/cacheReadByModality/text",
+                2.0,
+                said,
+            ),
+            (
+                json!({"tool_use_tokens_by_modality": [{"modality": "text", "tokens": 2}]}),
+                "/toolPromptByModality/text",
+                2.0,
+                said,
+            ),
         ],
         "cursor-sdk" => vec![
             (json!({"inputTokens": 5}), "/inputUncached", 5.0, said),
@@ -173,26 +298,6 @@ fn rows(family: &str) -> Vec<Row> {
     }
 }
 
-/// An answer of a wire with this usage.
-fn answer(family: &str, usage: &Value) -> Value {
-    let candidate = json!([{"content": {"role": "model", "parts": [{"text": "a"}]}, "finishReason": "STOP"}]);
-    match family {
-        "anthropic-messages" => json!({"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "stop_reason": "end_turn",
-            "content": [{"type": "text", "text": "a"}], "usage": usage}),
-        "openai-chat" => json!({"id": "c", "object": "chat.completion", "model": "m", "usage": usage,
-            "choices": [{"index": 0, "message": {"role": "assistant", "content": "a"}, "finish_reason": "stop"}]}),
-        "openai-responses" => json!({"id": "resp_1", "object": "response", "model": "m", "status": "completed", "usage": usage, "output":
-            [{"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [{"type": "output_text", "text": "a", "annotations": []}]}]}),
-        "gemini-generate-content" | "vertex-gemini" => json!({"candidates": candidate, "usageMetadata": usage}),
-        "antigravity" => json!({"response": {"candidates": candidate, "usageMetadata": usage}}),
-        "gemini-interactions" => json!({"id": "v1_1", "object": "interaction", "model": "m", "status": "completed", "usage": usage,
-            "steps": [{"type": "model_output", "content": [{"type": "text", "text": "a"}]}]}),
-        "cursor-sdk" => json!({"id": "run_1", "status": "finished", "result": "a", "usage": usage}),
-        "vercel-uimessage" => json!({"id": "u", "role": "assistant", "parts": [{"type": "text", "text": "a"}], "metadata": {"usage": usage}}),
-        other => panic!("no answer of {other}"),
-    }
-}
-
 #[test]
 fn every_counter_of_every_wire_is_read_and_what_is_absent_stays_unknown() {
     throughline_format::clause!("USE-01");
@@ -205,7 +310,11 @@ fn every_counter_of_every_wire_is_read_and_what_is_absent_stays_unknown() {
             let found = (counter["value"].as_f64(), counter["source"].as_str());
             assert_eq!(found, (Some(value), Some(source)), "{family}: {usage} is {at}: {}", record["usage"]);
             // What the wire does not say, and what is no sum of it, is not there, least of all as nothing.
-            assert!(!record["usage"].to_string().contains("\"value\":0,"), "{family}: {usage}: {}", record["usage"]);
+            assert!(
+                !record["usage"].to_string().contains("\"value\":0,"),
+                "{family}: {usage}: {}",
+                record["usage"]
+            );
             seen.insert(at.split('/').nth(1).unwrap().to_owned());
         }
     }
@@ -286,19 +395,27 @@ fn captured_counters_are_read_as_they_were_reported() {
     let mut seen = 0;
     for (family, usage, members) in CAPTURED {
         let codec = codec_of(&ProtocolFamily::from_word(family)).unwrap();
-        let Some(folder) = corpus(&format!("wire/{family}/responses")) else { return };
+        let Some(folder) = corpus(&format!("wire/{family}/responses")) else {
+            return;
+        };
         for file in files(&folder, ".json") {
             let bytes = std::fs::read(&file).unwrap();
             let body: Value = serde_json::from_slice(&bytes).unwrap();
             let Some(wire) = body.pointer(usage) else { continue };
-            let Ok(decoded) = codec.decode_response(&bytes, &DecodeContext::offline()) else { continue };
+            let Ok(decoded) = codec.decode_response(&bytes, &DecodeContext::offline()) else {
+                continue;
+            };
             let mut fold = OfflineFold::new();
             fold.push(decoded).unwrap();
             let record = serde_json::to_value(result_of(&fold)).unwrap();
             for (member, counter) in *members {
                 let reported = wire.pointer(member).and_then(Value::as_f64);
                 let found = record["usage"].pointer(counter).and_then(|counter| counter["value"].as_f64());
-                assert!(reported.is_none() || found == reported, "{}: {member} = {reported:?} is not {found:?}", file.display());
+                assert!(
+                    reported.is_none() || found == reported,
+                    "{}: {member} = {reported:?} is not {found:?}",
+                    file.display()
+                );
                 seen += usize::from(reported.is_some());
             }
         }

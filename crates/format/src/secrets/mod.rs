@@ -12,6 +12,7 @@
 mod shapes;
 mod words;
 
+use std::borrow::Cow;
 use words::{Word, Words};
 
 /// What a text looks like.
@@ -54,6 +55,50 @@ impl std::fmt::Display for SecretKind {
 /// The first credential that the text holds.
 pub fn find(text: &str) -> Option<SecretKind> {
     Words::of(text).find_map(|word| at(text, word))
+}
+
+/// What stands in the place of a credential.
+const REDACTED: &str = "[credential]";
+
+/// The text with every credential taken out, the words that belong to it included: for what others say about a request, such as
+/// the message of an error. Nothing that [`find`] knows is left in it.
+pub fn redact(text: &str) -> Cow<'_, str> {
+    if find(text).is_none() {
+        return Cow::Borrowed(text);
+    }
+    let (mut clean, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some((word, kind)) = Words::of(rest).find_map(|word| Some((word, at(rest, word)?))) {
+        let begin = word.end - word.text.len();
+        clean.push_str(rest.get(..begin).unwrap_or_default());
+        clean.push_str(REDACTED);
+        rest = rest.get(end_of(rest, word.end, kind)..).unwrap_or_default();
+    }
+    clean.push_str(rest);
+    // What was apart may have come together: then no part of the text can be trusted.
+    if find(&clean).is_some() {
+        return Cow::Borrowed(REDACTED);
+    }
+    Cow::Owned(clean)
+}
+
+/// Where a credential ends whose first word ends at `from`.
+fn end_of(text: &str, from: usize, kind: SecretKind) -> usize {
+    let rest = text.get(from..).unwrap_or_default();
+    let line = rest.find('\n').unwrap_or(rest.len());
+    let run = |rest: &str| {
+        let is_end = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ',' | ';' | ')' | ']' | '}' | '>');
+        rest.find(is_end).unwrap_or(rest.len())
+    };
+    from + match kind {
+        SecretKind::ApiKey | SecretKind::Jwt | SecretKind::UrlPassword => run(rest),
+        SecretKind::Bearer | SecretKind::Basic => {
+            let value = rest.trim_start_matches(|c: char| !c.is_ascii_alphanumeric());
+            rest.len() - value.len() + run(value)
+        }
+        // A header may hold a scheme and a token, or a list of values: its line is all of it.
+        SecretKind::Header | SecretKind::Cookie => line,
+        SecretKind::PrivateKey => rest.len(),
+    }
 }
 
 /// Whether a header, cookie or parameter of this name carries credentials, so that its value never stands in a record.

@@ -87,7 +87,7 @@ fn by_status(status: Option<u16>) -> (ErrorCategory, bool) {
 
 /// Reads an error answer.
 pub(super) fn decode(status: u16, headers: &ErrorHeaders, body: &[u8]) -> UnifiedError {
-    let mut error = if let Ok(answer) = serde_json::from_slice::<ErrorAnswer>(body) {
+    let error = if let Ok(answer) = serde_json::from_slice::<ErrorAnswer>(body) {
         from_answer(&answer, Some(status))
     } else {
         let (category, retryable) = by_status(Some(status));
@@ -96,8 +96,7 @@ pub(super) fn decode(status: u16, headers: &ErrorHeaders, body: &[u8]) -> Unifie
         error.http_status = Some(u64::from(status));
         error
     };
-    headers.apply(&mut error);
-    error
+    headers.apply(error)
 }
 
 /// Error type and status of the wire for an error.

@@ -72,7 +72,8 @@ impl RunStreamDecoder {
         Cow::Owned(events)
     }
 
-    fn event(&mut self, event: &SseEvent) {
+    /// Reads one event. The stream may have ended inside the last one: what was cut says nothing, and the end tells what became of it.
+    fn event(&mut self, event: &SseEvent, torn: bool) {
         if self.run.has_ended() {
             return;
         }
@@ -90,6 +91,7 @@ impl RunStreamDecoder {
             Err(error) if !is_broken(error.code) => {
                 self.run.warn("stream.unreadable-event", "an event of another shape was left out");
             }
+            Err(_) if torn => {}
             Err(_) => self.run.fail(UnifiedError::new(
                 ErrorCategory::Server,
                 "malformed-stream",
@@ -393,7 +395,7 @@ impl StreamDecoder for RunStreamDecoder {
         let framed = self.framed(bytes);
         for event in self.parser.push(&framed) {
             match event {
-                Ok(event) => self.event(&event),
+                Ok(event) => self.event(&event, false),
                 Err(error) => self.run.fail(error.into()),
             }
         }
@@ -404,11 +406,11 @@ impl StreamDecoder for RunStreamDecoder {
     fn finish(&mut self) -> Decoded {
         if self.frame == Frame::Lines(true) {
             for event in self.parser.push(b"\n\n").into_iter().flatten() {
-                self.event(&event);
+                self.event(&event, true);
             }
         }
         if let Some(event) = self.parser.finish() {
-            self.event(&event);
+            self.event(&event, true);
         }
         if !self.run.has_ended() {
             self.run.end();

@@ -11,8 +11,8 @@ use crate::projection::LossCollector;
 use std::collections::BTreeMap;
 use throughline_format::event::{EventBody, ItemDelta};
 use throughline_format::{
-    Json, PartBody, UnifiedContentPart, UnifiedError, UnifiedEventV2, UnifiedId, UnifiedItem, UnifiedItemBody, UnifiedLossReport,
-    UnifiedUsage,
+    Json, PartBody, UnifiedContentPart, UnifiedError, UnifiedEventV2, UnifiedFinishReason, UnifiedId, UnifiedItem, UnifiedItemBody,
+    UnifiedLossReport, UnifiedUsage,
 };
 
 /// Encoder of one stream.
@@ -317,6 +317,11 @@ impl StreamEncoder for RunStreamEncoder {
                         let message = self.message("usage").with("usage", &value);
                         self.send(&message);
                     }
+                }
+                use UnifiedFinishReason as R;
+                if !matches!(done.status.finish_reason, Some(R::Stop | R::Cancelled | R::Failed) | None) {
+                    let reason = "the target says finished, error or cancelled";
+                    self.loss.info(Feature::ResponseFinishReason, "/status/finishReason", reason);
                 }
                 let word = status_word(&done.status).to_ascii_uppercase();
                 let told = self.error.take().map(|error| error.message).or(self.reason.take());

@@ -8,9 +8,8 @@ use throughline_format::{ErrorCategory, UnifiedError};
 pub(super) fn decode(status: u16, headers: &ErrorHeaders, body: &[u8]) -> UnifiedError {
     let value: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
     let text = |pointer: &str| value.pointer(pointer).and_then(serde_json::Value::as_str);
-    let mut error = of_code(text("/error/code").unwrap_or_default(), text("/error/message"), Some(status));
-    headers.apply(&mut error);
-    error
+    let error = of_code(text("/error/code").unwrap_or_default(), text("/error/message"), Some(status));
+    headers.apply(error)
 }
 
 /// The error that a code of the API means; the code decides over the status.

@@ -363,8 +363,16 @@ fn thinking(encoder: &mut PartEncoder<'_>, intent: &ReasoningIntent, native: boo
 
 /// How strongly it is wished that the model does not think: as strongly as the stronger of the two words for it.
 fn strength_of_off(intent: &ReasoningIntent) -> UnifiedRequirement {
-    let mode = intent.mode.as_ref().filter(|m| m.value == ReasoningMode::Off).map(|m| m.requirement);
-    let effort = intent.effort.as_ref().filter(|e| e.value == ReasoningEffort::None).map(|e| e.requirement);
+    let mode = intent
+        .mode
+        .as_ref()
+        .filter(|m| m.value == ReasoningMode::Off)
+        .map(|m| m.requirement);
+    let effort = intent
+        .effort
+        .as_ref()
+        .filter(|e| e.value == ReasoningEffort::None)
+        .map(|e| e.requirement);
     mode.into_iter().chain(effort).min().unwrap_or(UnifiedRequirement::Preferred)
 }
 

@@ -105,7 +105,7 @@ pub fn from_error(error: &Json, http: Option<u16>) -> UnifiedError {
     if category == ErrorCategory::InvalidRequest && message.contains("exceeds the maximum number of tokens") {
         category = ErrorCategory::MaxContext;
     }
-    let mut error = UnifiedError::new(category, "provider", without_keys(&message));
+    let mut error = UnifiedError::new(category, "provider", message.as_str());
     error.retryable = retryable;
     error.http_status = number.map(u64::from);
     error.provider_code = reason.or_else(|| status.code.as_ref().and_then(|c| c.decode::<String>().ok()));
@@ -131,8 +131,7 @@ pub fn decode(status: u16, headers: &ErrorHeaders, body: &[u8]) -> UnifiedError 
         error
     };
     error.http_status = Some(u64::from(status));
-    headers.apply(&mut error);
-    error
+    headers.apply(error)
 }
 
 /// The member `error` of a body, of the only element of an array, or of an envelope.
@@ -237,24 +236,7 @@ fn has_no_quota(message: &str) -> bool {
 /// A field path such as `contents[0].parts` as a pointer.
 fn pointer(field: &str) -> String {
     let flat = field.replace('[', ".").replace(']', "");
-    flat.split('.')
-        .filter(|t| !t.is_empty())
-        .fold(String::new(), |at, token| at + "/" + token)
-}
-
-/// A message without API keys, which the service quotes now and then.
-fn without_keys(message: &str) -> String {
-    let mut clean = String::with_capacity(message.len());
-    for (n, word) in message.split(' ').enumerate() {
-        if n > 0 {
-            clean.push(' ');
-        }
-        let bare = word.trim_matches(|c: char| !c.is_ascii_alphanumeric());
-        if bare.len() >= 30 && (bare.starts_with("AIza") || bare.starts_with("ya29")) {
-            clean.push_str("[key]");
-        } else {
-            clean.push_str(word);
-        }
-    }
-    clean
+    flat.split('.').filter(|t| !t.is_empty()).fold(String::new(), |at, token| {
+        at + "/" + &throughline_format::json::escape_pointer_token(token)
+    })
 }

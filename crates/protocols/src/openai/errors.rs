@@ -9,8 +9,7 @@ pub(crate) fn decode(status: u16, headers: &ErrorHeaders, body: &[u8]) -> Unifie
     let value: Value = serde_json::from_slice(body).unwrap_or(Value::Null);
     let mut error = of_value(&value, Some(status));
     error.http_status = Some(u64::from(status));
-    headers.apply(&mut error);
-    error
+    headers.apply(error)
 }
 
 /// Reads an error object: OpenAI's, or one of the forms that dialects use.

@@ -361,7 +361,8 @@ impl AnswerDecoder {
         self.out.push(EventBody::LossUpdate(LossUpdate { entries: vec![entry] }));
     }
 
-    fn event(&mut self, event: &SseEvent) {
+    /// Reads one event. The stream may have ended inside the last one: what was cut says nothing, and the end tells what became of it.
+    fn event(&mut self, event: &SseEvent, torn: bool) {
         let data = event.data.trim();
         if data.is_empty() || self.finished {
             return;
@@ -387,6 +388,7 @@ impl AnswerDecoder {
                     "a chunk of another shape was left out",
                 );
             }
+            Err(_) if torn => {}
             Err(_) => self.broken(UnifiedError::new(
                 ErrorCategory::Server,
                 "malformed-stream",
@@ -435,7 +437,7 @@ impl StreamDecoder for ChatStreamDecoder {
     fn push(&mut self, bytes: &[u8]) -> Decoded {
         for event in self.parser.push(bytes) {
             match event {
-                Ok(event) => self.answer.event(&event),
+                Ok(event) => self.answer.event(&event, false),
                 Err(error) => self.answer.broken(error.into()),
             }
         }
@@ -444,7 +446,7 @@ impl StreamDecoder for ChatStreamDecoder {
 
     fn finish(&mut self) -> Decoded {
         if let Some(event) = self.parser.finish() {
-            self.answer.event(&event);
+            self.answer.event(&event, true);
         }
         self.answer.torn();
         self.answer.take()

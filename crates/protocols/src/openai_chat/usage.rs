@@ -208,7 +208,7 @@ pub(super) fn finish_word(status: &UnifiedResponseStatus, is_own: bool, has_refu
     }
     let word = match status.finish_reason {
         Some(R::ToolCalls | R::RequiresAction) => "tool_calls",
-        Some(R::Length | R::MaxContext | R::Interrupted) => "length",
+        Some(R::Length | R::MaxContext | R::Interrupted | R::Incomplete) => "length",
         // A refusal that the message holds is told by it.
         Some(R::Refusal) if has_refusal => "stop",
         Some(R::ContentFilter | R::Refusal) => "content_filter",

@@ -402,7 +402,7 @@ impl Answer {
             self.end_failed(error, status);
         } else {
             if let Some(error) = error {
-                self.out.push(EventBody::Error(ErrorEvent { error }));
+                self.out.push(EventBody::Error(ErrorEvent { error: error.sanitised() }));
             }
             self.finished = true;
             let items = self.items.clone();

@@ -24,7 +24,8 @@ impl ResponsesStreamDecoder {
         }
     }
 
-    fn event(&mut self, event: &SseEvent) {
+    /// Reads one event. The stream may have ended inside the last one: what was cut says nothing, and the end tells what became of it.
+    fn event(&mut self, event: &SseEvent, torn: bool) {
         let data = event.data.trim();
         if data.is_empty() || data == "[DONE]" || self.answer.finished {
             return;
@@ -36,6 +37,7 @@ impl ResponsesStreamDecoder {
                 let kind = node.str("type").or_else(|| event.event.clone()).unwrap_or_default();
                 self.answer.event(&kind, &node);
             }
+            Err(error) if torn && is_broken(error.code) => {}
             Err(error) if is_broken(error.code) || says_error => self.broken(),
             _ if says_error => self.broken(),
             _ => self
@@ -55,7 +57,7 @@ impl StreamDecoder for ResponsesStreamDecoder {
     fn push(&mut self, bytes: &[u8]) -> Decoded {
         for event in self.parser.push(bytes) {
             match event {
-                Ok(event) => self.event(&event),
+                Ok(event) => self.event(&event, false),
                 Err(error) => self.answer.fail(error.into(), UnifiedFinishReason::Failed),
             }
         }
@@ -64,7 +66,7 @@ impl StreamDecoder for ResponsesStreamDecoder {
 
     fn finish(&mut self) -> Decoded {
         if let Some(event) = self.parser.finish() {
-            self.event(&event);
+            self.event(&event, true);
         }
         self.answer.end();
         self.answer.take()

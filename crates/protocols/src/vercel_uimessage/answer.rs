@@ -222,7 +222,7 @@ impl Answer {
             Some(Ending::Aborted(reason)) => {
                 self.out
                     .push(EventBody::OperationCancelled(throughline_format::event::OperationChanged {
-                        reason,
+                        reason: reason.as_deref().map(throughline_format::error::sanitise),
                     }));
                 let status = UnifiedResponseStatus::finished(UnifiedFinishReason::Cancelled, None);
                 self.out

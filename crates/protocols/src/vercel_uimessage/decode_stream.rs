@@ -39,7 +39,8 @@ impl UiStreamDecoder {
         }
     }
 
-    fn data(&mut self, data: &str) {
+    /// Reads one chunk. The stream may have ended inside the last one: what was cut says nothing, and the end tells what became of it.
+    fn data(&mut self, data: &str, torn: bool) {
         if data.is_empty() || self.answer.has_ended() {
             return;
         }
@@ -61,6 +62,7 @@ impl UiStreamDecoder {
             Err(error) if !is_broken(error.code) => {
                 self.answer.warn("stream.unreadable-chunk", "a chunk of another shape was left out");
             }
+            Err(_) if torn => {}
             Err(_) => self.broken(UnifiedError::new(
                 ErrorCategory::Server,
                 "malformed-stream",
@@ -169,7 +171,7 @@ impl StreamDecoder for UiStreamDecoder {
     fn push(&mut self, bytes: &[u8]) -> Decoded {
         for event in self.parser.push(bytes) {
             match event {
-                Ok(event) => self.data(event.data.trim()),
+                Ok(event) => self.data(event.data.trim(), false),
                 Err(error) => self.broken(error.into()),
             }
         }
@@ -178,7 +180,7 @@ impl StreamDecoder for UiStreamDecoder {
 
     fn finish(&mut self) -> Decoded {
         if let Some(event) = self.parser.finish() {
-            self.data(event.data.trim());
+            self.data(event.data.trim(), true);
         }
         if !self.answer.has_ended() {
             if self.finish.is_some() {

@@ -520,7 +520,9 @@ impl UiStreamEncoder {
 
     fn status_losses(&mut self, status: &UnifiedResponseStatus) {
         let word = self.finish_reason(status);
+        let own = self.state.own && status.original_reason.is_some();
         for (member, there) in [
+            ("finishReason", !own && !is_exact(status, self.major())),
             ("originalReason", status.original_reason.is_some() && status.original_reason != word),
             ("stopSequence", status.stop_sequence.is_some()),
             ("safety", status.safety.is_some()),
@@ -548,6 +550,16 @@ fn finish_word(status: &UnifiedResponseStatus, major: Major) -> Option<&'static 
         R::Interrupted if major >= Major::Seven => "interrupted",
         R::Interrupted | R::MalformedToolCall | R::Paused | R::Cancelled | R::Incomplete | R::Unknown => "other",
     })
+}
+
+/// Whether that word says the reason and no other one.
+const fn is_exact(status: &UnifiedResponseStatus, major: Major) -> bool {
+    use UnifiedFinishReason as R;
+    match status.finish_reason {
+        Some(R::Stop | R::Length | R::ContentFilter | R::ToolCalls | R::Failed | R::Unknown) | None => true,
+        Some(R::Interrupted) => matches!(major, Major::Seven),
+        Some(_) => false,
+    }
 }
 
 impl StreamEncoder for UiStreamEncoder {

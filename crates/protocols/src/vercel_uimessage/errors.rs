@@ -30,8 +30,7 @@ pub(super) fn decode(status: u16, headers: &ErrorHeaders, body: &[u8]) -> Unifie
     };
     let mut error = UnifiedError::new(category, "provider", told.unwrap_or("the other side gave no message"));
     error.http_status = Some(u64::from(status));
-    headers.apply(&mut error);
-    error
+    headers.apply(error)
 }
 
 /// The `error` chunk of an error.

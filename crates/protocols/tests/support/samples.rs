@@ -171,3 +171,25 @@ pub fn result(family: &ProtocolFamily) -> UnifiedResultV2 {
         "provenance": {"profile": {"family": family.as_str()}, "attribution": {}}});
     decode_slice(record.to_string().as_bytes()).unwrap_or_else(|e| panic!("{e:?}: {record}"))
 }
+
+/// An answer of a wire with this usage.
+pub fn answer(family: &str, usage: &Value) -> Value {
+    let candidate = json!([{"content": {"role": "model", "parts": [{"text": "a"}]}, "finishReason": "STOP"}]);
+    match family {
+        "anthropic-messages" => json!({"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "stop_reason": "end_turn",
+            "content": [{"type": "text", "text": "a"}], "usage": usage}),
+        "openai-chat" => json!({"id": "c", "object": "chat.completion", "model": "m", "usage": usage,
+            "choices": [{"index": 0, "message": {"role": "assistant", "content": "a"}, "finish_reason": "stop"}]}),
+        "openai-responses" => json!({"id": "resp_1", "object": "response", "model": "m", "status": "completed", "usage": usage, "output":
+            [{"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [{"type": "output_text", "text": "a", "annotations": []}]}]}),
+        "gemini-generate-content" | "vertex-gemini" => json!({"candidates": candidate, "usageMetadata": usage}),
+        "antigravity" => json!({"response": {"candidates": candidate, "usageMetadata": usage}}),
+        "gemini-interactions" => json!({"id": "v1_1", "object": "interaction", "model": "m", "status": "completed", "usage": usage,
+            "steps": [{"type": "model_output", "content": [{"type": "text", "text": "a"}]}]}),
+        "cursor-sdk" => json!({"id": "run_1", "status": "finished", "result": "a", "usage": usage}),
+        "vercel-uimessage" => {
+            json!({"id": "u", "role": "assistant", "parts": [{"type": "text", "text": "a"}], "metadata": {"usage": usage}})
+        }
+        other => panic!("no answer of {other}"),
+    }
+}

@@ -5,6 +5,7 @@ use crate::cursor_sdk::private::OFFSET;
 use crate::cursor_sdk::{errors, tools, usage};
 use crate::keeper::Keep;
 use crate::raw::json;
+use throughline_format::error::sanitise;
 use throughline_format::event::{EventBody, LossUpdate, OperationChanged, StreamCompleted, UsageUpdate};
 use throughline_format::tool::Execution;
 use throughline_format::usage::{UnifiedCounter, UsageScope, UsageSource};
@@ -194,13 +195,15 @@ impl Run {
                 self.out.fail(error, UnifiedResponseStatus::finished(reason, None), ids);
             }
             (Some(Ended::Cancelled(reason)), None) => {
-                let changed = OperationChanged { reason: reason.clone() };
+                let changed = OperationChanged {
+                    reason: reason.as_deref().map(sanitise),
+                };
                 self.out.push(EventBody::OperationCancelled(changed));
-                self.completed(UnifiedFinishReason::Cancelled, ids);
+                self.completed(UnifiedFinishReason::Cancelled, "cancelled", ids);
             }
             (Some(Ended::Expired), None) => {
                 self.out.push(EventBody::OperationExpired(OperationChanged::default()));
-                self.completed(UnifiedFinishReason::Incomplete, ids);
+                self.completed(UnifiedFinishReason::Incomplete, "expired", ids);
             }
             (Some(Ended::Finished(_)), None) => {
                 let reason = if waits {
@@ -232,8 +235,8 @@ impl Run {
         }
     }
 
-    fn completed(&mut self, reason: UnifiedFinishReason, item_ids: Vec<UnifiedId>) {
-        let status = UnifiedResponseStatus::finished(reason, None);
+    fn completed(&mut self, reason: UnifiedFinishReason, word: &str, item_ids: Vec<UnifiedId>) {
+        let status = UnifiedResponseStatus::finished(reason, Some(word.to_owned()));
         self.out.push(EventBody::StreamCompleted(StreamCompleted { status, item_ids }));
     }
 
