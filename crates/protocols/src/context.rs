@@ -199,6 +199,23 @@ impl PrivateState for NoPrivateState {
     }
 }
 
+/// Private state without what this gateway made up: no provider ever gets that.
+struct Genuine(Arc<dyn PrivateState>);
+
+impl PrivateState for Genuine {
+    fn payload(&self, resource_id: &UnifiedId) -> Option<Bytes> {
+        self.0
+            .payload(resource_id)
+            .filter(|payload| !SyntheticSealer::holds_synthetic(payload))
+    }
+
+    fn root_payload(&self, schema: &str) -> Option<Bytes> {
+        self.0
+            .root_payload(schema)
+            .filter(|payload| !SyntheticSealer::holds_synthetic(payload))
+    }
+}
+
 /// Everything that an encoder needs and that the record does not say.
 #[derive(Clone)]
 pub struct EncodeContext {
@@ -227,6 +244,15 @@ pub struct EncodeContext {
 }
 
 impl EncodeContext {
+    /// The same context for what goes to a provider: without synthetic signatures, however they came back.
+    #[must_use]
+    pub(crate) fn to_provider(&self) -> Self {
+        Self {
+            private: Arc::new(Genuine(self.private.clone())),
+            ..self.clone()
+        }
+    }
+
     /// A context with the table's own capabilities and no private state.
     pub fn plain(capabilities: Capabilities) -> Self {
         Self {

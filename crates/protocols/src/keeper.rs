@@ -8,6 +8,7 @@ use crate::feature::Feature;
 use crate::projection::LossCollector;
 use crate::raw;
 use crate::side::{self, SideResource};
+use crate::synthetic::SyntheticSealer;
 use bytes::Bytes;
 use std::sync::Arc;
 use throughline_format::item::Role;
@@ -119,13 +120,12 @@ impl<T: Default> Keeper<T> {
     /// Keeps one payload of its own schema.
     pub fn payload(&mut self, kept: Keep<'_>, payload: impl Into<Vec<u8>>) -> UnifiedProviderDataRef {
         let payload = payload.into();
-        let synthetic = payload.starts_with(crate::synthetic::PREFIX.as_bytes());
         self.push(SideResource {
             resource_id: kept.resource_id,
             profile: self.profile.clone(),
             schema: kept.schema.to_owned(),
             scope: ProviderDataScope::OwnerPrivate,
-            issuer: if synthetic { Issuer::Synthetic } else { self.issuer },
+            issuer: SyntheticSealer::issuer(&payload, self.issuer),
             resource_type: kept.resource_type,
             payload,
             wire_paths: kept.paths,

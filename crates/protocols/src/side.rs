@@ -1,5 +1,6 @@
 //! [`SideResource`]: a payload that a record refers to and that never stands in it.
 
+use crate::synthetic::SyntheticSealer;
 use throughline_format::json::Json;
 use throughline_format::resource::{Issuer, ProviderDataScope, ResourceType, UnmappedEntry, UnmappedPayload};
 use throughline_format::{Sha256, UnifiedId, UnifiedProtocolProfile, UnifiedProviderDataRef};
@@ -47,6 +48,7 @@ impl SideResource {
         issuer: Issuer,
         wire_path: String,
     ) -> Self {
+        let issuer = SyntheticSealer::issuer(&payload, issuer);
         Self {
             resource_id: subject.resource(0),
             profile,

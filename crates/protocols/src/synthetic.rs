@@ -4,6 +4,7 @@
 //! (architecture.md, Private state).
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
+use throughline_format::resource::Issuer;
 
 /// Begin of every synthetic signature.
 pub const PREFIX: &str = "tl-synthetic:";
@@ -33,6 +34,20 @@ impl SyntheticSealer {
     /// Whether a signature claims to be synthetic. A forged one is treated the same: it never goes upstream.
     pub fn is_synthetic(signature: &str) -> bool {
         signature.starts_with(PREFIX)
+    }
+
+    /// Whether a payload holds a signature that claims to be synthetic, such as one of a list.
+    pub fn holds_synthetic(payload: &[u8]) -> bool {
+        payload.windows(PREFIX.len()).any(|bytes| bytes == PREFIX.as_bytes())
+    }
+
+    /// Who made a payload: this gateway when it holds a synthetic signature, whoever presents it.
+    pub fn issuer(payload: &[u8], presented_by: Issuer) -> Issuer {
+        if Self::holds_synthetic(payload) {
+            Issuer::Synthetic
+        } else {
+            presented_by
+        }
     }
 
     /// Whether this installation made the signature for this text.

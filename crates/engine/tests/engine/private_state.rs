@@ -109,6 +109,7 @@ async fn a_signature_of_unknown_origin_goes_to_nobody() {
 
 #[tokio::test]
 async fn synthetic_signatures_never_go_upstream() {
+    throughline_format::clause!("REAS-03");
     let world = World::new();
     let sse = chat_frame(&json!([{"index":0,"delta":{"role":"assistant","reasoning_content":"let me see"},"finish_reason":null}]))
         + &chat_sse("answer");

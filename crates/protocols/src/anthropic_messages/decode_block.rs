@@ -7,7 +7,6 @@ use crate::keeper::Keep;
 use crate::keeper::references;
 use crate::raw;
 use crate::side::SideResource;
-use crate::synthetic::SyntheticSealer;
 use crate::wire::{TextOr, peek_tag};
 use serde::Deserialize;
 use throughline_format::citation::{SourceType, UnifiedSource};
@@ -16,7 +15,7 @@ use throughline_format::media::{InlineEncoding, InlineSource, ResourceSource, Un
 use throughline_format::part::{
     GroundingSourcePart, JsonPart, MediaPart, ReasoningForm, ReasoningPart, ReasoningPrivateState, ReasoningState, TextPart,
 };
-use throughline_format::resource::{Issuer, ResourceType};
+use throughline_format::resource::ResourceType;
 use throughline_format::{
     Json, PartBody, UnifiedContentPart, UnifiedId, UnifiedItemBody, UnifiedProviderDataRef, UnifiedProviderResourceRef,
 };
@@ -267,15 +266,13 @@ impl Keeper {
 
     /// Keeps a signature or redacted data.
     pub(super) fn private(&mut self, part_id: &UnifiedId, schema: &str, text: String, path: String) -> ReasoningPrivateState {
-        let issuer = if SyntheticSealer::is_synthetic(&text) {
-            Issuer::Synthetic
-        } else {
-            self.issuer
+        let resource = SideResource::reasoning(self.profile.clone(), schema, part_id, text.into_bytes(), self.issuer, path);
+        let state = ReasoningPrivateState {
+            r#ref: resource.reference(),
+            issuer: resource.issuer,
         };
-        let resource = SideResource::reasoning(self.profile.clone(), schema, part_id, text.into_bytes(), issuer, path);
-        let reference = resource.reference();
         self.resources.push(resource);
-        ReasoningPrivateState { r#ref: reference, issuer }
+        state
     }
 
     fn reasoning(part_id: UnifiedId, part: ReasoningPart, unmapped: Option<UnifiedProviderDataRef>) -> Whole {

@@ -114,6 +114,7 @@ impl Codec for AnthropicMessages {
     }
 
     fn encode_request(&self, request: &UnifiedRequestV2, context: &EncodeContext) -> Result<Encoded, UnifiedError> {
+        let context = &context.to_provider();
         Ok(encode_request::encode(request, context))
     }
 

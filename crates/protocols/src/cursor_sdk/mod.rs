@@ -70,6 +70,7 @@ impl Codec for CursorSdk {
     }
 
     fn encode_request(&self, request: &UnifiedRequestV2, context: &EncodeContext) -> Result<Encoded, UnifiedError> {
+        let context = &context.to_provider();
         Ok(encode_request::encode(request, context))
     }
 

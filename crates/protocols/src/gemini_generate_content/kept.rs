@@ -59,10 +59,21 @@ pub(super) fn is_sentinel(signature: &str) -> bool {
 /// Keeps a thought signature of a part or item.
 pub(super) fn signature(keeper: &mut Keeper, subject: &UnifiedId, signature: String, path: &str) -> ReasoningPrivateState {
     // A value that skips validation is nobody's state, whoever sent it.
-    let synthetic = SyntheticSealer::is_synthetic(&signature) || is_sentinel(&signature);
-    let issuer = if synthetic { Issuer::Synthetic } else { keeper.issuer };
+    let presented_by = if is_sentinel(&signature) {
+        Issuer::Synthetic
+    } else {
+        keeper.issuer
+    };
     let path = format!("{path}/thoughtSignature");
-    let resource = SideResource::reasoning(keeper.profile.clone(), SIGNATURE, subject, signature.into_bytes(), issuer, path);
+    let resource = SideResource::reasoning(
+        keeper.profile.clone(),
+        SIGNATURE,
+        subject,
+        signature.into_bytes(),
+        presented_by,
+        path,
+    );
+    let issuer = resource.issuer;
     ReasoningPrivateState {
         r#ref: keeper.push(resource),
         issuer,

@@ -142,6 +142,7 @@ impl Codec for GeminiGenerateContent {
     }
 
     fn encode_request(&self, request: &UnifiedRequestV2, context: &EncodeContext) -> Result<Encoded, UnifiedError> {
+        let context = &context.to_provider();
         Ok(encode_request::encode(self.dialect, request, context))
     }
 

@@ -6,7 +6,6 @@ use crate::google::media;
 use crate::keeper::{Keep, Keeper, references};
 use crate::raw::{self, json, object};
 use crate::side::SideResource;
-use crate::synthetic::SyntheticSealer;
 use throughline_format::citation::{
     SourceType, SpanOf, Support, SupportRelation, UnifiedCitation, UnifiedSource, UnifiedSpan, UnifiedTextAnnotation,
 };
@@ -18,7 +17,7 @@ use throughline_format::media::{
     InlineEncoding, InlineSource, MediaResolution, UnifiedDataSource, UnifiedIndexUnit, UnifiedMediaMetadata, UrlSource,
 };
 use throughline_format::part::{JsonPart, MediaPart, ReasoningForm, ReasoningPart, ReasoningPrivateState, ReasoningState, TextPart};
-use throughline_format::resource::{Issuer, ResourceType};
+use throughline_format::resource::ResourceType;
 use throughline_format::tool::Execution;
 use throughline_format::{
     Json, PartBody, UnifiedContentPart, UnifiedId, UnifiedItemBody, UnifiedProviderDataRef, UnifiedToolLifecycle, UnifiedToolType,
@@ -253,20 +252,16 @@ pub(super) fn annotation(part_id: &UnifiedId, number: usize, raw: &Json) -> Opti
 
 /// Keeps a signature of a thought.
 pub(super) fn signature(keeper: &mut Keeper, part_id: &UnifiedId, signature: String, path: &str) -> ReasoningPrivateState {
-    let issuer = if SyntheticSealer::is_synthetic(&signature) {
-        Issuer::Synthetic
-    } else {
-        keeper.issuer
-    };
     let path = format!("{path}/signature");
     let resource = SideResource::reasoning(
         keeper.profile.clone(),
         kept::SIGNATURE,
         part_id,
         signature.into_bytes(),
-        issuer,
+        keeper.issuer,
         path,
     );
+    let issuer = resource.issuer;
     ReasoningPrivateState {
         r#ref: keeper.push(resource),
         issuer,

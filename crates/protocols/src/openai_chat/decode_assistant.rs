@@ -115,7 +115,7 @@ impl RequestDecoder<'_> {
                 Issuer::ClientAsserted,
                 path,
             );
-            reasoning::sign(&mut part, &resource, Issuer::ClientAsserted);
+            reasoning::sign(&mut part, &resource);
             self.resources.push(resource);
         }
         reading.form.reasoning = found.fields.into_iter().map(str::to_owned).collect();

@@ -122,11 +122,8 @@ impl ChoiceState {
         if !state.is_started && name.as_deref().is_some_and(|n| !n.is_empty()) {
             self.start_call(answer, &mut state, name.unwrap_or_default(), base, at);
         } else if let Some(content) = news.filter(|_| state.is_started) {
-            let reference = linkage(answer, &state.item, &content, base, at);
-            let ready = SignatureReady {
-                provider_data: reference,
-                issuer: Issuer::Provider,
-            };
+            let (provider_data, issuer) = linkage(answer, &state.item, &content, base, at);
+            let ready = SignatureReady { provider_data, issuer };
             self.emit(
                 answer,
                 EventDraft::of_call(state.item.clone(), state.id.clone(), EventBody::SignatureReady(ready)),
@@ -162,7 +159,7 @@ impl ChoiceState {
         // An ID that an earlier call of the answer has makes results ambiguous for every client.
         state.id = self.call_ids.take(&given, given.clone(), spell);
         state.name.clone_from(&name);
-        let private_linkage = state.private.as_ref().map(|content| linkage(answer, &id, content, base, at));
+        let private_linkage = state.private.as_ref().map(|content| linkage(answer, &id, content, base, at).0);
         let mut references = if state.legacy {
             self.form(
                 answer,
@@ -266,8 +263,8 @@ impl Default for Call {
     }
 }
 
-/// Seals the private content of a call.
-fn linkage(answer: &mut AnswerDecoder, item: &UnifiedId, content: &Json, base: &str, at: usize) -> UnifiedProviderDataRef {
+/// Seals the private content of a call; tells who made it.
+fn linkage(answer: &mut AnswerDecoder, item: &UnifiedId, content: &Json, base: &str, at: usize) -> (UnifiedProviderDataRef, Issuer) {
     let path = format!("{base}/tool_calls/{at}/extra_content");
     let resource = SideResource::reasoning(
         profile(),
@@ -277,7 +274,7 @@ fn linkage(answer: &mut AnswerDecoder, item: &UnifiedId, content: &Json, base: &
         Issuer::Provider,
         path,
     );
-    let reference = resource.reference();
+    let made = (resource.reference(), resource.issuer);
     answer.out.resources.push(resource);
-    reference
+    made
 }

@@ -413,7 +413,7 @@ impl ChoiceState {
             let resource = SideResource::reasoning(profile(), REASONING_DETAILS, &open.part, payload, Issuer::Provider, path);
             let ready = SignatureReady {
                 provider_data: resource.reference(),
-                issuer: Issuer::Provider,
+                issuer: resource.issuer,
             };
             answer.out.resources.push(resource);
             self.emit(

@@ -12,7 +12,6 @@ use throughline_format::cache::CacheBreakpoint;
 use throughline_format::item::{ItemStatus, MessageItem, Placement, Role, ToolResultItem};
 use throughline_format::part::ReasoningPrivateState;
 use throughline_format::provenance::ItemOrigin;
-use throughline_format::resource::Issuer;
 use throughline_format::tool::Execution;
 use throughline_format::{
     Count, ErrorCategory, UnifiedError, UnifiedId, UnifiedItem, UnifiedItemBody, UnifiedRequestV2, conversation::UnifiedConversationInput,
@@ -237,9 +236,9 @@ impl<'a> RequestDecoder<'a> {
 }
 
 /// The private state of a reasoning part, as the record refers to it.
-pub(super) fn private_state(resource: &SideResource, issuer: Issuer) -> ReasoningPrivateState {
+pub(super) fn private_state(resource: &SideResource) -> ReasoningPrivateState {
     ReasoningPrivateState {
         r#ref: resource.reference(),
-        issuer,
+        issuer: resource.issuer,
     }
 }

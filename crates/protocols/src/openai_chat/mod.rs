@@ -99,6 +99,7 @@ impl Codec for OpenAiChat {
     }
 
     fn encode_request(&self, request: &UnifiedRequestV2, context: &EncodeContext) -> Result<Encoded, UnifiedError> {
+        let context = &context.to_provider();
         encode_request::encode(request, context)
     }
 

@@ -6,6 +6,7 @@
 use super::profile;
 use crate::context::{EncodeContext, PrivateState};
 use crate::side::{SideResource, unmapped};
+use crate::synthetic::SyntheticSealer;
 use crate::wire::Extra;
 use serde::{Deserialize, Serialize};
 use throughline_format::resource::{Issuer, ProviderDataScope, ResourceType, UnmappedEntry, UnmappedPayload};
@@ -118,7 +119,7 @@ pub(super) fn private_text(
         profile: profile(),
         schema: schema.to_owned(),
         scope: ProviderDataScope::OwnerPrivate,
-        issuer: Issuer::ClientAsserted,
+        issuer: SyntheticSealer::issuer(&payload, Issuer::ClientAsserted),
         resource_type: ResourceType::Other("unmapped".into()),
         payload,
         wire_paths,

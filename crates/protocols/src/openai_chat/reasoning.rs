@@ -5,7 +5,6 @@ use crate::side::SideResource;
 use crate::wire::TextOr;
 use serde_json::Value;
 use throughline_format::part::{ReasoningForm, ReasoningPart, ReasoningState};
-use throughline_format::resource::Issuer;
 use throughline_format::{Json, PartBody, UnifiedContentPart, UnifiedId};
 
 /// Reasoning of one message or delta.
@@ -116,9 +115,9 @@ pub(super) fn part(part_id: UnifiedId, text: String, form: ReasoningForm) -> Uni
 }
 
 /// Binds private state to a reasoning part.
-pub(super) fn sign(part: &mut UnifiedContentPart, resource: &SideResource, issuer: Issuer) {
+pub(super) fn sign(part: &mut UnifiedContentPart, resource: &SideResource) {
     if let PartBody::Reasoning(reasoning) = &mut part.body {
-        reasoning.private_state = Some(decode_request::private_state(resource, issuer));
+        reasoning.private_state = Some(decode_request::private_state(resource));
     }
 }
 

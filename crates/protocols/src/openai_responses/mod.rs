@@ -81,6 +81,7 @@ impl Codec for OpenAiResponses {
     }
 
     fn encode_request(&self, request: &UnifiedRequestV2, context: &EncodeContext) -> Result<Encoded, UnifiedError> {
+        let context = &context.to_provider();
         Ok(encode_request::encode(request, context))
     }
 

@@ -135,6 +135,7 @@ impl Codec for VercelUiMessage {
     }
 
     fn encode_request(&self, request: &UnifiedRequestV2, context: &EncodeContext) -> Result<Encoded, UnifiedError> {
+        let context = &context.to_provider();
         Ok(encode_request::encode(request, context))
     }
 

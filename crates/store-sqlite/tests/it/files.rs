@@ -239,7 +239,7 @@ async fn a_backup_is_whole_while_writing_goes_on() {
 
 #[tokio::test]
 async fn no_plaintext_of_private_state_in_any_file() {
-    clause!("SEC-02", "SEC-03", "CONF-09", "STORE-06");
+    clause!("SEC-02", "SEC-03", "CONF-09", "STORE-06", "REAS-02");
     let home = Home::new();
     let (store, world) = world(&home).await;
     world.say(&world.branch_id, &["i1"]).await;
