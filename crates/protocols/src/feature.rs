@@ -111,6 +111,7 @@ features! {
     CacheMode "cache.mode" "Who places cache marks."
     CacheAffinityKey "cache.affinity_key" "Key that groups requests on one cache."
     CacheBreakpoints "cache.breakpoints" "Cache marks."
+    CacheRetention "cache.retention" "Whether a wish about caches holds for the conversation."
     StatePersist "state.persist" "Whether the provider may store."
     StateBackground "state.background" "Background execution."
     StateContextManagement "state.context_management" "Context management."

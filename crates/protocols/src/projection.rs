@@ -3,12 +3,13 @@
 use crate::capability::{Capabilities, Support};
 use crate::feature::Feature;
 use crate::strength::default_strength;
+use throughline_format::cache::{CacheTtl, UnifiedCacheIntent};
 use throughline_format::conversation::{Completeness, UnifiedConversationInput};
 use throughline_format::intent::{OutputFormat, UnifiedRequirement};
 use throughline_format::item::{ToolCallItem, Visibility};
 use throughline_format::loss::{LossSeverity, UnifiedLossEntry};
 use throughline_format::request::BackgroundIntent;
-use throughline_format::{UnifiedId, UnifiedIntent, UnifiedItem, UnifiedLossReport, UnifiedRequestV2, UnifiedResultV2};
+use throughline_format::{Count, UnifiedId, UnifiedIntent, UnifiedItem, UnifiedLossReport, UnifiedRequestV2, UnifiedResultV2};
 
 /// Collects the losses of one projection.
 #[derive(Debug, Default)]
@@ -134,6 +135,21 @@ impl LossCollector {
             LossSeverity::Info
         };
         self.add(severity, feature, path, reason);
+    }
+
+    /// Cache marks whose life the target says by another one that it knows.
+    pub fn cache_lives(&mut self, cache: Option<&UnifiedCacheIntent>, sent: impl Fn(CacheTtl) -> Count) {
+        let marks = cache.into_iter().flat_map(|cache| cache.breakpoints.iter().flatten());
+        for (number, ttl) in marks.enumerate().filter_map(|(number, mark)| Some((number, mark.ttl?))) {
+            if sent(ttl) != ttl.seconds() {
+                let path = format!("/cache/breakpoints/{number}/ttl");
+                self.info(
+                    Feature::CacheBreakpoints,
+                    path,
+                    "the target knows other lives of a cache; the nearest is said",
+                );
+            }
+        }
     }
 
     /// A webhook of background work, which no body names: who may call whom back is settled with the provider, not by request.
@@ -318,6 +334,9 @@ pub fn intents(request: &UnifiedRequestV2) -> Vec<(Feature, &'static str, Unifie
         }
         if cache.breakpoints.as_ref().is_some_and(|b| !b.is_empty()) {
             found.push(unset(Feature::CacheBreakpoints, "/cache/breakpoints"));
+        }
+        if cache.retention.is_some() {
+            found.push(unset(Feature::CacheRetention, "/cache/retention"));
         }
         found.push(unset(Feature::CacheMode, "/cache/mode"));
     }

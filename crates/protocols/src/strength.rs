@@ -22,9 +22,13 @@ pub const fn default_strength(feature: Feature) -> Option<DefaultStrength> {
         // How the answer is told, and echoes of what was sent.
         F::OutputVerbosity | F::OutputIncludes => (UnifiedRequirement::Optional, true),
         // Neither model nor user sees whether these arrive.
-        F::CacheMode | F::CacheAffinityKey | F::CacheBreakpoints | F::MetadataLabels | F::MetadataEndUser | F::ModelFallbacks => {
-            (UnifiedRequirement::Optional, false)
-        }
+        F::CacheMode
+        | F::CacheAffinityKey
+        | F::CacheBreakpoints
+        | F::CacheRetention
+        | F::MetadataLabels
+        | F::MetadataEndUser
+        | F::ModelFallbacks => (UnifiedRequirement::Optional, false),
         F::GenerationMaxOutputTokens
         | F::GenerationTemperature
         | F::GenerationTopP

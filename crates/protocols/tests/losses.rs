@@ -41,7 +41,10 @@ fn a_report_is_as_bad_as_its_worst_entry() {
         let mut joined = UnifiedLossReport::default();
         joined.extend(report.clone());
         joined.note(entry(S::Info));
-        assert_eq!((joined.disposition, joined.entries.len()), (report.disposition, severities.len() + 1));
+        assert_eq!(
+            (joined.disposition, joined.entries.len()),
+            (report.disposition, severities.len() + 1)
+        );
         assert_eq!(joined.is_unsupported(), disposition == "unsupported");
     }
     let members: Vec<_> = UnifiedLossEntry::RECORD.members.iter().map(|m| (m.name, m.is_optional)).collect();
@@ -81,7 +84,10 @@ fn mistakes(report: &UnifiedLossReport, record: &Value) -> Vec<String> {
         if !known || !key || entry.reason.trim().is_empty() || !(entry.path.is_empty() || is_pointer(&entry.path)) {
             wrong.push(format!("{entry:?}"));
         }
-        let of_item = entry.path.strip_prefix("/conversation/items/").and_then(|rest| rest.split('/').next());
+        let of_item = entry
+            .path
+            .strip_prefix("/conversation/items/")
+            .and_then(|rest| rest.split('/').next());
         if let (Some(number), Some(source)) = (of_item, &entry.source_item_id) {
             let there = record.pointer(&format!("/conversation/items/{number}/id"));
             if there.and_then(Value::as_str) != Some(source.as_str()) {
@@ -102,7 +108,11 @@ fn requests(source: &ProtocolFamily) -> Vec<UnifiedRequestV2> {
     }
     for role in ["user", "assistant"] {
         for part in parts() {
-            found.push(request(source, &[item(source, 0, role, &json!({"kind": "message", "parts": [part]}))], &[]));
+            found.push(request(
+                source,
+                &[item(source, 0, role, &json!({"kind": "message", "parts": [part]}))],
+                &[],
+            ));
         }
     }
     found.push(request(source, &all, &[]));
@@ -128,7 +138,11 @@ fn every_report_of_every_codec_says_what_where_how_bad_and_why() {
             let loss = codec.encode_response(&result, &context).unwrap().loss;
             reports.push((loss, serde_json::to_value(&result).unwrap()));
             for (report, record) in reports {
-                wrong.extend(mistakes(&report, &record).into_iter().map(|mistake| format!("{family} of {source}: {mistake}")));
+                wrong.extend(
+                    mistakes(&report, &record)
+                        .into_iter()
+                        .map(|mistake| format!("{family} of {source}: {mistake}")),
+                );
                 dispositions.insert(report.disposition.as_str());
                 with_item += report.entries.iter().filter(|entry| entry.source_item_id.is_some()).count();
             }

@@ -48,6 +48,10 @@ pub(super) fn encode(request: &UnifiedRequestV2, context: &EncodeContext) -> Enc
     }
 
     let marks = Marks::of(request.cache.as_ref());
+    let cache = request.cache.as_ref();
+    encoder
+        .loss
+        .cache_lives(cache, |ttl| if encode_turns::is_long(ttl) { 3_600 } else { 300 });
     let mut system = system(&mut encoder, &request.conversation.items, &marks);
     let atoms = encode_history::atoms(&mut encoder, &request.conversation.items, &marks);
     let mut turns = encode_turns::turns(&mut encoder, atoms);

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use throughline_format::cache::CacheMode;
 use throughline_format::intent::{Include, MediaIntent, OutputModality, ParallelTools, ServiceTier, UnifiedIntent, UnifiedRequirement};
 use throughline_format::tool::ToolChoiceKind;
-use throughline_format::{Json, ProtocolFamily, UnifiedRequestV2};
+use throughline_format::{Json, ProtocolFamily, UnifiedId, UnifiedItem, UnifiedRequestV2};
 
 /// Root members that are put back only under a condition.
 const GUARDED: &[&str] = &[
@@ -109,26 +109,20 @@ pub(super) fn adjust(request: &UnifiedRequestV2, root: &Entries, context: &Encod
         lossless(Feature::OutputIncludes);
     }
     let marks = request.cache.as_ref().and_then(|c| c.breakpoints.as_ref());
-    let comes_back = |id| {
-        let item = request.conversation.items.iter().find(|i| i.id == id);
-        item.is_some_and(|i| payload_exists(context, i))
+    let comes_back = |id: &UnifiedId| {
+        let item = request.conversation.items.iter().find(|item| item.id == *id);
+        item.is_some_and(|item| is_kept(context, item))
     };
-    if marks.is_some_and(|marks| marks.iter().all(|m| comes_back(m.item_id.clone()))) {
+    if marks.is_some_and(|marks| marks.iter().all(|mark| comes_back(&mark.item_id))) {
         lossless(Feature::CacheBreakpoints);
     }
 }
 
-fn payload_exists(context: &EncodeContext, item: &throughline_format::UnifiedItem) -> bool {
-    item.provider_data
-        .iter()
-        .flatten()
-        .any(|r| r.schema == super::private::UNMAPPED && context.private.payload(&r.resource_id).is_some())
-        || item.provider_data.is_none()
-            && item
-                .provenance
-                .profile
-                .as_ref()
-                .is_some_and(|p| p.family == ProtocolFamily::OpenAiChat)
+/// Whether members of an item or of its parts come back as they were written, cache marks among them.
+fn is_kept(context: &EncodeContext, item: &UnifiedItem) -> bool {
+    let of_parts = item.parts().iter().filter_map(|part| part.base.provider_data.as_ref());
+    let mut all = item.provider_data.iter().chain(of_parts).flatten();
+    all.any(|r| r.schema == super::private::UNMAPPED && context.private.payload(&r.resource_id).is_some())
 }
 
 /// The whole body.

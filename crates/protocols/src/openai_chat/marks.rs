@@ -44,9 +44,11 @@ impl Marks {
                 "the target takes fewer marks; the last ones are sent",
             );
         }
+        let member = dialect.cache_mark.unwrap_or("prompt_cache_breakpoint");
+        loss.cache_lives(request.cache.as_ref(), |ttl| life(member, ttl).0);
         let kept = numbered.into_iter().skip(left_out);
         Self {
-            member: dialect.cache_mark.unwrap_or("prompt_cache_breakpoint"),
+            member,
             wanted: kept
                 .map(|(i, mark)| ((mark.item_id.clone(), mark.part_id.clone()), (i, mark.ttl)))
                 .collect(),
@@ -88,15 +90,24 @@ impl Marks {
     }
 }
 
+/// The life that a mark of this member gets, in seconds and as its word; five minutes go without saying.
+fn life(member: &str, ttl: CacheTtl) -> (u64, Option<&'static str>) {
+    match (member == "cache_control", ttl.seconds()) {
+        (true, ..=300) => (300, None),
+        (true, _) => (3_600, Some("1h")),
+        (false, ..=1_800) => (1_800, Some("30m")),
+        (false, _) => (43_200, Some("12h")),
+    }
+}
+
 /// A mark as a member's value.
 pub(super) fn mark(member: &str, ttl: Option<CacheTtl>) -> Value {
-    let seconds = ttl.map(CacheTtl::seconds);
-    let (base, word) = if member == "cache_control" {
-        (json!({"type": "ephemeral"}), seconds.filter(|s| *s > 300).map(|_| "1h"))
+    let base = if member == "cache_control" {
+        json!({"type": "ephemeral"})
     } else {
-        let word = seconds.map(|s| if s > 1_800 { "12h" } else { "30m" });
-        (json!({"mode": "explicit"}), word)
+        json!({"mode": "explicit"})
     };
+    let word = ttl.and_then(|ttl| life(member, ttl).1);
     match (base, word) {
         (Value::Object(mut members), Some(word)) => {
             members.insert("ttl".into(), json!(word));

@@ -3,6 +3,7 @@
 use super::decode_item::{CallKind, call_kind};
 use super::encode_hosted::{is_companion, may_have_companion};
 use super::encode_item::{Mode, Writer, is_own};
+use super::encode_part;
 use super::kept;
 use super::wire::Node;
 use crate::context::EncodeContext;
@@ -44,18 +45,22 @@ pub(super) struct HistoryEncoder<'a> {
 }
 
 impl<'a> HistoryEncoder<'a> {
-    pub(super) fn new(request: &'a UnifiedRequestV2, context: &'a EncodeContext, loss: LossCollector, stores: bool) -> Self {
+    pub(super) fn new(request: &'a UnifiedRequestV2, context: &'a EncodeContext, mut loss: LossCollector, stores: bool) -> Self {
         let mut writer = Writer::new(context.private.as_ref(), Mode::Request);
         writer.with_ids = stores;
         let is_source = request.source.profile.family == ProtocolFamily::OpenAiResponses;
-        let marks = request
-            .cache
-            .iter()
-            .flat_map(|cache| cache.breakpoints.iter().flatten())
-            .filter(|_| is_source);
-        for mark in marks {
-            let place = mark.part_id.clone().unwrap_or_else(|| mark.item_id.clone());
-            writer.marks.insert(place, mark.ttl);
+        let cache = request.cache.as_ref().filter(|_| is_source);
+        loss.cache_lives(cache, encode_part::life);
+        for (number, mark) in cache.iter().flat_map(|cache| cache.breakpoints.iter().flatten()).enumerate() {
+            // The end of an item is its last part.
+            let item = request.conversation.items.iter().find(|item| item.id == mark.item_id);
+            let last = item.and_then(|item| item.parts().last()).map(|part| &part.part_id);
+            if let Some(place) = mark.part_id.as_ref().or(last) {
+                writer.marks.insert(place.clone(), mark.ttl);
+            } else {
+                let path = format!("/cache/breakpoints/{number}");
+                loss.info(Feature::CacheBreakpoints, path, "what the mark stands on has no part at the target");
+            }
         }
         Self {
             items: &request.conversation.items,

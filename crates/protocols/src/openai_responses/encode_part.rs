@@ -11,7 +11,7 @@ use throughline_format::citation::{SpanOf, UnifiedSpan, UnifiedTextAnnotation};
 use throughline_format::loss::LossSeverity;
 use throughline_format::media::{UnifiedDataSource, UnifiedIndexUnit};
 use throughline_format::part::{MediaPart, TextPart, UnifiedTokenLogprob};
-use throughline_format::{PartBody, UnifiedContentPart};
+use throughline_format::{Count, PartBody, UnifiedContentPart};
 
 /// Who says a part: that decides what it is called and which kinds are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -418,9 +418,14 @@ impl Writer<'_> {
     }
 }
 
+/// The life of a cache mark in seconds: one of the two that the wire knows.
+pub(super) const fn life(ttl: CacheTtl) -> Count {
+    if ttl.seconds() > 3_600 { 43_200 } else { 1_800 }
+}
+
 /// A cache mark.
 pub(super) fn mark(ttl: Option<CacheTtl>) -> Node {
-    let word = ttl.map(|ttl| if ttl.seconds() > 3_600 { "12h" } else { "30m" });
+    let word = ttl.map(|ttl| if life(ttl) > 1_800 { "12h" } else { "30m" });
     Node::object([("mode", Some(Node::text("explicit"))), ("ttl", word.map(Node::text))])
 }
 

@@ -100,6 +100,10 @@ impl Settings<'_> {
         if let Some(cache) = &request.cache {
             put("prompt_cache_key", cache.affinity_key.as_deref().map(Node::text));
             let is_explicit = cache.mode == CacheMode::Explicit && self.is_own;
+            if cache.mode == CacheMode::Disabled && self.is_own {
+                let reason = "the target caches by itself and cannot be kept from it";
+                self.loss.info(Feature::CacheMode, "/cache/mode", reason);
+            }
             put(
                 "prompt_cache_options",
                 is_explicit.then(|| Node::object([("mode", Some(Node::text("explicit")))])),
