@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use throughline_format::validate::{Pending, semantics};
 use throughline_format::{ErrorCategory, UnifiedError, UnifiedId, UnifiedItem, UnifiedItemBody};
 use throughline_protocols::{DecodeContext, unified_native};
-use throughline_store::{ItemPage, MAX_PAGE, Order, WriteBatch, WriteOp};
+use throughline_store::{ItemPage, MAX_PAGE, Order, WriteBatch, WriteOp, export};
 
 /// Which items of a branch to read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -79,6 +79,9 @@ impl Engine {
         let mut items = self.store.branch_items(&branch.branch_id, page).await.map_err(|e| e.to_unified())?;
         let has_more = items.len() > limit;
         items.truncate(limit);
+        export::bring_up_to_date(self.store.as_ref(), &branch.branch_id, &mut items)
+            .await
+            .map_err(|e| e.to_unified())?;
         Ok(JournalPage { items, has_more })
     }
 

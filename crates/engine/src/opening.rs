@@ -15,11 +15,11 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use throughline_format::conversation::LeasePurpose;
 use throughline_format::event::{OperationChanged, OperationCreated};
-use throughline_format::item::{SwitchReason, UnifiedItemBody};
+use throughline_format::item::{RevisionChange, SwitchReason, UnifiedItemBody};
 use throughline_format::operation::{Cancellation, CleanupLease};
 use throughline_format::{
     EventBody, EventDraft, Fold, OperationState, SchemaVersion, UnifiedBranch, UnifiedConversation, UnifiedError, UnifiedId, UnifiedItem,
-    UnifiedLease, UnifiedOperation,
+    UnifiedItemRevision, UnifiedLease, UnifiedOperation,
 };
 use throughline_protocols::DecodedRequest;
 use throughline_store::{LineageRow, WriteBatch, WriteOp};
@@ -94,7 +94,7 @@ impl Opening {
         for item in &mut new_items {
             private::retain_references(item, &mut |reference| !claims.unknown.contains(&reference.resource_id));
         }
-        let covered = summaries::may_come(&prepared.decoded.unified).then(|| found.path.iter().chain(&new_items).cloned().collect());
+        let covered = summaries::may_come(&prepared.decoded.unified).then(|| found.appended_path().chain(&new_items).cloned().collect());
         let operation = UnifiedOperation {
             schema_version: SchemaVersion,
             operation_id: prepared.operation_id.clone(),
@@ -200,6 +200,21 @@ impl Opening {
             items: self.new_items.clone(),
         });
         batch.push(WriteOp::PutOperation(self.operation.clone()));
+        for rewrite in &found.revisions {
+            let Some(number) = rewrite.number else { continue };
+            batch.push(WriteOp::AddRevision(UnifiedItemRevision {
+                revision_id: engine.ids.next(IdKind::Revision),
+                item_id: rewrite.item_id.clone(),
+                number,
+                created_at: now,
+                change: RevisionChange {
+                    parts: Some(rewrite.parts.clone()),
+                    ..RevisionChange::default()
+                },
+                reason: "client.rewrite".into(),
+                operation_id: Some(self.operation.operation_id.clone()),
+            }));
+        }
         if let Some(lease) = &self.operation.cleanup_lease {
             batch.push(WriteOp::AcquireLease(UnifiedLease {
                 lease_id: lease.lease_id.clone(),
@@ -279,7 +294,8 @@ fn new_items(
     for index in &found.place.new_items {
         let Some(mut item) = asked.get(*index).cloned() else { continue };
         if found.place.summary == Some(*index) {
-            summaries::stand_in(&mut item, &found.path);
+            let path: Vec<UnifiedItem> = found.appended_path().cloned().collect();
+            summaries::stand_in(&mut item, &path);
         }
         private::retain_references(&mut item, &mut |reference| {
             if let Some(stored) = claims.renamed.get(&reference.resource_id) {
@@ -305,7 +321,7 @@ fn new_items(
         item.base.branch_id = branch_id.clone();
         item.base.sequence = sequence;
         item.base.parent_id = parent.replace(item.base.id.clone());
-        summaries::cover(&mut item, || found.path.iter().chain(&seated).cloned().collect());
+        summaries::cover(&mut item, || found.appended_path().chain(&seated).cloned().collect());
         seated.push(item);
     }
     seated

@@ -28,6 +28,8 @@ pub enum IdKind {
     Checkpoint,
     /// `lease_`
     Lease,
+    /// `rev_`
+    Revision,
 }
 
 impl IdKind {
@@ -40,6 +42,7 @@ impl IdKind {
             Self::Request => "req_",
             Self::Checkpoint => "ckpt_",
             Self::Lease => "lease_",
+            Self::Revision => "rev_",
         }
     }
 }

@@ -36,6 +36,8 @@ pub(crate) struct Projector {
     pub(crate) conversation_id: UnifiedId,
     /// Number of the history's items that the branch had before the turn's own input.
     pub(crate) shared: usize,
+    /// Whether the client's copy tells results otherwise than they were sent: what a provider holds is not that history then.
+    pub(crate) rewritten: bool,
     /// Where the branch stood then, when the input goes on there; none once the operation's own answer stands behind it.
     pub(crate) head: Option<Head>,
     /// Number of items at the end of the history that this operation itself made: its answer so far.
@@ -93,7 +95,8 @@ impl Projector {
             _ => Vec::new(),
         };
         let new = self.history.get(self.shared..).unwrap_or_default();
-        let goes_on = usable.iter().find(|checkpoint| checkpoint.goes_on(&self.history, new));
+        let may_go_on = |checkpoint: &&Usable| !self.rewritten && checkpoint.goes_on(&self.history, new);
+        let goes_on = usable.iter().find(may_go_on);
         request.conversation = match goes_on {
             Some(checkpoint) => self.only_new(checkpoint),
             None => UnifiedConversationInput::complete(self.visible_history()),

@@ -335,6 +335,7 @@ impl TurnOpening {
             is_delta: found.is_delta,
             conversation_id: opening.conversation_id.clone(),
             shared: found.path.len(),
+            rewritten: !found.revisions.is_empty(),
             head: opening.head(),
             answered: 0,
         };
@@ -354,7 +355,7 @@ impl TurnOpening {
         let closing = CloseOnDrop::open(engine, &live, &prepared.operation_id);
         match engine.commit(batch).await {
             Ok(_) => {}
-            Err(StoreError::HeadMoved { .. }) => return Ok(None),
+            Err(StoreError::HeadMoved { .. } | StoreError::RevisionConflict { .. }) => return Ok(None),
             // Another request with the same key came first.
             Err(StoreError::Idempotency {
                 operation_id,

@@ -41,6 +41,7 @@ pub mod rename;
 pub mod request;
 pub mod resource;
 pub mod result;
+pub mod revision;
 pub mod schema;
 pub mod secrets;
 mod sha256;

@@ -1,4 +1,4 @@
-//! A conversation as a bundle, its verification, and its line in a list, over the read traits.
+//! A conversation as a bundle, its verification, its line in a list, and the current view of its items, over the read traits.
 //!
 //! Reads go in pages, so no read transaction lasts longer than one of them. The branches are read first: what is appended
 //! meanwhile lies beyond their heads and is not in the bundle. Owner-private payloads never are; the bundle names them.
@@ -12,7 +12,7 @@ use throughline_format::media::UnifiedDataSource;
 use throughline_format::validate::semantics;
 use throughline_format::{
     PartBody, SchemaVersion, Sha256, Timestamp, UnifiedArtifact, UnifiedBranch, UnifiedContentPart, UnifiedConversation, UnifiedExportV2,
-    UnifiedId, UnifiedItem,
+    UnifiedId, UnifiedItem, UnifiedItemRevision, revision,
 };
 
 use crate::records::ItemPage;
@@ -47,16 +47,17 @@ pub async fn export(store: &dyn StateReader, conversation_id: &UnifiedId, now: T
             }
         }
     }
+    let revisions: Vec<UnifiedItemRevision> = revisions.into_values().collect();
     let annotations = store.annotations(conversation_id).await?;
     let resources = store.resources(conversation_id, None).await?;
     let mut export = UnifiedExportV2 {
         schema_version: SchemaVersion,
         exported_at: now,
-        artifacts: artifacts(store, &conversation.principal_ref, &items).await?,
+        artifacts: artifacts(store, &conversation.principal_ref, &items, &revisions).await?,
         conversation,
         branches,
         items,
-        revisions: revisions.into_values().collect(),
+        revisions,
         annotations: annotations.into_iter().map(|stored| stored.annotation).collect(),
         private_resources: resources
             .into_iter()
@@ -99,8 +100,13 @@ async fn own_items(store: &dyn StateReader, branch: &UnifiedBranch, fork_sequenc
     }
 }
 
-/// Metadata of what the items refer to, of this principal only.
-async fn artifacts(store: &dyn StateReader, principal_ref: &str, items: &[UnifiedItem]) -> Result<Vec<UnifiedArtifact>, StoreError> {
+/// Metadata of what the items and their revisions refer to, of this principal only.
+async fn artifacts(
+    store: &dyn StateReader,
+    principal_ref: &str,
+    items: &[UnifiedItem],
+    revisions: &[UnifiedItemRevision],
+) -> Result<Vec<UnifiedArtifact>, StoreError> {
     let mut named = BTreeSet::new();
     for item in items {
         if let UnifiedItemBody::Artifact(artifact) = &item.body {
@@ -108,6 +114,8 @@ async fn artifacts(store: &dyn StateReader, principal_ref: &str, items: &[Unifie
         }
         item.parts().iter().for_each(|part| name_artifacts(part, &mut named));
     }
+    let new_parts = revisions.iter().filter_map(|revision| revision.change.parts.as_ref());
+    new_parts.flatten().for_each(|part| name_artifacts(part, &mut named));
     let mut found = Vec::new();
     for artifact_id in named {
         let stored = store.artifact(&artifact_id).await?;
@@ -136,6 +144,18 @@ fn name_artifacts(part: &UnifiedContentPart, named: &mut BTreeSet<UnifiedId>) {
         PartBody::GroundingSource(source) => source.parts.iter().flatten().for_each(|part| name_artifacts(part, named)),
         PartBody::Text(_) | PartBody::Reasoning(_) | PartBody::Refusal(_) | PartBody::Json(_) | PartBody::Citation(_) => {}
     }
+}
+
+/// Brings items of a branch to their current view: as appended, with their revisions applied in order.
+pub async fn bring_up_to_date(
+    store: &(impl StateReader + ?Sized),
+    branch_id: &UnifiedId,
+    items: &mut [UnifiedItem],
+) -> Result<(), StoreError> {
+    if !items.is_empty() {
+        revision::bring_up_to_date(items, &store.branch_revisions(branch_id).await?);
+    }
+    Ok(())
 }
 
 /// What a verification found.

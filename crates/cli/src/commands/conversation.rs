@@ -11,7 +11,7 @@ use throughline_engine::ports::Clock as _;
 use throughline_format::media::encode_base64;
 use throughline_format::{Sha256, UnifiedId, UnifiedItem};
 use throughline_gateway::system::SystemClock;
-use throughline_store::export::{ConversationSummary, export, summary, verify};
+use throughline_store::export::{ConversationSummary, bring_up_to_date, export, summary, verify};
 use throughline_store::{
     ConversationFilter, ConversationReader as _, ItemPage, JournalReader as _, MAX_PAGE, ResourceReader as _, StoreError,
 };
@@ -166,7 +166,8 @@ async fn show(arguments: &ShowArguments) -> Result<u8, CliError> {
             after_sequence,
             ..ItemPage::default()
         };
-        let items = reader.branch_items(&branch_id, page).await?;
+        let mut items = reader.branch_items(&branch_id, page).await?;
+        bring_up_to_date(&reader, &branch_id, &mut items).await?;
         for item in &items {
             after_sequence = item.sequence;
             let printed = if readable {

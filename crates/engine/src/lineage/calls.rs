@@ -41,13 +41,32 @@ pub(crate) const fn is_result(item: &UnifiedItem) -> bool {
     matches!(item.body, UnifiedItemBody::ToolResult(_) | UnifiedItemBody::ComputerActionResult(_))
 }
 
-fn calls(items: &[UnifiedItem]) -> Vec<String> {
-    let of_client = |item: &UnifiedItem| match &item.body {
-        UnifiedItemBody::ToolCall(call) if call.execution == Execution::Client => Some(call.call_id.clone()),
-        UnifiedItemBody::ComputerAction(call) if call.execution == Execution::Client => Some(call.call_id.clone()),
+fn of_client(item: &UnifiedItem) -> Option<&str> {
+    match &item.body {
+        UnifiedItemBody::ToolCall(call) if call.execution == Execution::Client => Some(&call.call_id),
+        UnifiedItemBody::ComputerAction(call) if call.execution == Execution::Client => Some(&call.call_id),
         _ => None,
-    };
-    items.iter().filter_map(of_client).collect()
+    }
+}
+
+fn calls(items: &[UnifiedItem]) -> Vec<String> {
+    items.iter().filter_map(of_client).map(str::to_owned).collect()
+}
+
+/// Where the result of each call of the client stands, in the order of the calls: the first one behind its call counts.
+pub(crate) fn result_places(items: &[UnifiedItem]) -> Vec<Option<usize>> {
+    let mut found: Vec<(&str, Option<usize>)> = Vec::new();
+    for (index, item) in items.iter().enumerate() {
+        let Some(id) = item.call_id() else { continue };
+        if of_client(item).is_some() {
+            found.push((id, None));
+        } else if is_result(item)
+            && let Some((_, place @ None)) = found.iter_mut().rfind(|(call, place)| *call == id && place.is_none())
+        {
+            *place = Some(index);
+        }
+    }
+    found.into_iter().map(|(_, place)| place).collect()
 }
 
 /// Calls that have no result among the items.

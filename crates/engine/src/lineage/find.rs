@@ -8,10 +8,18 @@ use super::issued;
 use super::place::{self, Place};
 use super::summary;
 use crate::engine::{Engine, not_found};
-use std::collections::HashSet;
-use throughline_format::{ErrorCategory, UnifiedBranch, UnifiedConversation, UnifiedError, UnifiedId, UnifiedItem};
+use crate::private;
+use std::collections::{HashMap, HashSet};
+use throughline_format::item::RevisionChange;
+use throughline_format::{
+    ErrorCategory, UnifiedBranch, UnifiedContentPart, UnifiedConversation, UnifiedError, UnifiedId, UnifiedItem, revision,
+};
 use throughline_protocols::{Codec, SideResource};
 use throughline_store::LineageRow;
+
+/// Revisions that an item gets by copies of clients: two that go on side by side may tell a result in two ways for ever. Beyond
+/// it each still reads its own text.
+const MAX_REVISIONS: u64 = 64;
 
 /// Links that are looked up at once, from the end of the history backwards.
 const LOOKUP_BATCH: usize = 64;
@@ -20,8 +28,12 @@ const LOOKUP_BATCH: usize = 64;
 pub(crate) struct Found {
     /// The conversation and branch, or `None` for a new conversation.
     pub(crate) home: Option<(UnifiedConversation, UnifiedBranch)>,
-    /// The shared part of the branch path.
+    /// The shared part of the branch path, as it is now.
     pub(crate) path: Vec<UnifiedItem>,
+    /// Those of its items that have revisions, as they were appended.
+    appended: HashMap<UnifiedId, UnifiedItem>,
+    /// New texts of results that the client's copy tells otherwise.
+    pub(crate) revisions: Vec<Rewrite>,
     /// What is new, and whether it forks.
     pub(crate) place: Place,
     /// Whether the request carries only what is new, not the history.
@@ -34,10 +46,36 @@ pub(crate) struct Found {
     pub(crate) user_links: Vec<(usize, Link)>,
 }
 
+/// Another text of a stored result.
+pub(crate) struct Rewrite {
+    pub(crate) item_id: UnifiedId,
+    pub(crate) parts: Vec<UnifiedContentPart>,
+    /// The number of its revision; `None` when the journal has as many of this item as it takes.
+    pub(crate) number: Option<u64>,
+}
+
+impl Found {
+    /// The shared part of the branch path as it was appended: what audit hashes are made of.
+    pub(crate) fn appended_path(&self) -> impl Iterator<Item = &UnifiedItem> {
+        self.path.iter().map(|item| self.appended.get(&item.id).unwrap_or(item))
+    }
+}
+
+/// The whole path of a branch.
+#[derive(Default)]
+struct BranchPath {
+    /// As it is now.
+    items: Vec<UnifiedItem>,
+    /// Those that have revisions, as they were appended.
+    appended: HashMap<UnifiedId, UnifiedItem>,
+    /// How many revisions each of those has.
+    revisions: HashMap<UnifiedId, u64>,
+}
+
 /// A conversation and branch with its whole path, before it is cut to what is shared.
 struct Home {
     origin: Option<(UnifiedConversation, UnifiedBranch)>,
-    path: Vec<UnifiedItem>,
+    path: BranchPath,
     calls: CallPairs,
 }
 
@@ -89,34 +127,38 @@ impl Search<'_> {
                     .map_err(|e| e.to_unified())?
                     .ok_or_else(|| not_found("conversation"))?;
                 let branch = self.branch(&row.branch_id).await?;
-                let path = self.engine.branch_path(&branch.branch_id).await?;
-                match place::index_of(&path, &row.item_id) {
+                let path = self.path(&branch.branch_id).await?;
+                match place::index_of(&path.items, &row.item_id) {
                     Some(on) => {
                         let last = asked.get(atom).map_or(0, |a| a.item);
-                        pairs = CallPairs::align(self.items.get(..=last).unwrap_or_default(), path.get(..=on).unwrap_or_default());
-                        let place = place::after_evidence(self.items, last, &path, on, &|a, k| self.same_call(&pairs, a, k));
+                        pairs = CallPairs::align(
+                            self.items.get(..=last).unwrap_or_default(),
+                            path.items.get(..=on).unwrap_or_default(),
+                        );
+                        let place = place::after_evidence(self.items, last, &path.items, on, &|a, k| self.same_call(&pairs, a, k));
                         (Some((conversation, branch)), path, place)
                     }
-                    None => (None, Vec::new(), Place::fresh(self.items)),
+                    None => (None, BranchPath::default(), Place::fresh(self.items)),
                 }
             }
             (None, Some((conversation, branch))) => {
-                let path = self.engine.branch_path(&branch.branch_id).await?;
-                let place = if path.is_empty() {
+                let path = self.path(&branch.branch_id).await?;
+                let items = &path.items;
+                let place = if items.is_empty() {
                     Place::fresh(self.items)
                 } else if self.appends {
                     Place {
-                        shared_through: path.len().checked_sub(1),
+                        shared_through: items.len().checked_sub(1),
                         ..Place::fresh(self.items)
                     }
-                } else if let Some(compacted) = summary::of_client(self.items, &path) {
+                } else if let Some(compacted) = summary::of_client(self.items, items) {
                     compacted
                 } else {
-                    place::in_named_conversation(self.items, &path, &|a, k| self.same_call(&CallPairs::default(), a, k))
+                    place::in_named_conversation(self.items, items, &|a, k| self.same_call(&CallPairs::default(), a, k))
                 };
                 (Some((conversation, branch)), path, place)
             }
-            (None, None) => (None, Vec::new(), Place::fresh(self.items)),
+            (None, None) => (None, BranchPath::default(), Place::fresh(self.items)),
         };
         self.settle(
             Home {
@@ -136,9 +178,13 @@ impl Search<'_> {
     async fn settle(&self, home: Home, mut place: Place, asked: &[Atom], links: &[Link], root: Link) -> Result<Found, UnifiedError> {
         let Home {
             origin: home,
-            mut path,
+            path: mut stored,
             calls,
         } = home;
+        let revisions = self.rewrite(&place, &mut stored);
+        let BranchPath {
+            items: mut path, appended, ..
+        } = stored;
         let history = place
             .new_items
             .iter()
@@ -175,12 +221,56 @@ impl Search<'_> {
         Ok(Found {
             home,
             path,
+            appended,
+            revisions,
             place,
             is_delta,
             link,
             calls,
             user_links,
         })
+    }
+
+    async fn path(&self, branch_id: &UnifiedId) -> Result<BranchPath, UnifiedError> {
+        let mut items = self.engine.branch_path(branch_id).await?;
+        let list = self.engine.store.branch_revisions(branch_id).await.map_err(|e| e.to_unified())?;
+        let mut revisions: HashMap<UnifiedId, u64> = HashMap::new();
+        for revision in &list {
+            *revisions.entry(revision.item_id.clone()).or_default() += 1;
+        }
+        let revised = items.iter().filter(|item| revisions.contains_key(&item.id));
+        let appended = revised.map(|item| (item.id.clone(), item.clone())).collect();
+        revision::bring_up_to_date(&mut items, &list);
+        Ok(BranchPath {
+            items,
+            appended,
+            revisions,
+        })
+    }
+
+    /// Gives the results of the path the text of the client's copy, and tells of each that changed.
+    fn rewrite(&self, place: &Place, path: &mut BranchPath) -> Vec<Rewrite> {
+        let mut rewrites = Vec::new();
+        for (on, at) in &place.rewritten {
+            let (Some(stored), Some(mut told)) = (path.items.get_mut(*on), self.items.get(*at).cloned()) else {
+                continue;
+            };
+            // What the client's wire says beside the text was stored with the item, or is not this item's.
+            private::retain_references(&mut told, &mut |_| false);
+            path.appended.entry(stored.id.clone()).or_insert_with(|| stored.clone());
+            let before = path.revisions.get(&stored.id).copied().unwrap_or_default();
+            let change = RevisionChange {
+                parts: Some(told.parts().to_vec()),
+                ..RevisionChange::default()
+            };
+            stored.revise(&change);
+            rewrites.push(Rewrite {
+                item_id: stored.id.clone(),
+                parts: change.parts.unwrap_or_default(),
+                number: (before < MAX_REVISIONS).then_some(before + 1),
+            });
+        }
+        rewrites
     }
 
     /// The deepest answer that this gateway delivered, looked up from the end backwards; within a named conversation only there.

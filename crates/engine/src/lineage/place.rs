@@ -2,9 +2,12 @@
 //!
 //! Everything after the evidence is walked along the branch and reused while it is equal, so asking again adds an answer
 //! and not a copy of the question. The first difference, or an answer on the branch that the client did not send, forks.
+//!
+//! Before the evidence only results of calls can differ: no link is made of them. Answers follow there, so the client pruned or
+//! annotated its copy, and from now on its text counts (a revision). After the evidence another result is another run: a fork.
 
 use super::atoms::{Atom, atoms, part_identity};
-use super::calls::is_result;
+use super::calls::{is_result, result_places};
 use throughline_format::item::{Placement, Role, UnifiedItemBody, newest_instructions};
 use throughline_format::provenance::ItemOrigin;
 use throughline_format::{UnifiedId, UnifiedItem};
@@ -20,6 +23,8 @@ pub struct Place {
     pub forks: bool,
     /// Index of the request's item by which the client sums up everything that is shared.
     pub summary: Option<usize>,
+    /// Results that the client's copy tells otherwise, though answers follow them: index on the branch path, and in the request.
+    pub rewritten: Vec<(usize, usize)>,
 }
 
 impl Place {
@@ -30,6 +35,7 @@ impl Place {
             new_items: (0..request.len()).collect(),
             forks: false,
             summary: None,
+            rewritten: Vec::new(),
         }
     }
 }
@@ -47,7 +53,13 @@ pub fn after_evidence(
     while request.get(at).is_some_and(belongs_to_answer) {
         at += 1;
     }
-    walk(request, at, path, path_item + 1, Some(path_item), same_call)
+    Place {
+        rewritten: rewritten_results(
+            request.get(..=request_item).unwrap_or_default(),
+            path.get(..=path_item).unwrap_or_default(),
+        ),
+        ..walk(request, at, path, path_item + 1, Some(path_item), same_call)
+    }
 }
 
 /// Places a request whose conversation the client named: by equal atoms from the root, without evidence.
@@ -70,8 +82,24 @@ pub fn in_named_conversation(request: &[UnifiedItem], path: &[UnifiedItem], same
                 .collect(),
             forks: false,
             summary: None,
+            rewritten: Vec::new(),
         },
     }
+}
+
+/// Results of the shared history whose text is another one in the client's copy, compared by the place of their call: IDs may
+/// have been used twice or renamed. Nothing is said where the calls cannot be paired.
+fn rewritten_results(request: &[UnifiedItem], path: &[UnifiedItem]) -> Vec<(usize, usize)> {
+    let (asked, known) = (result_places(request), result_places(path));
+    if asked.len() != known.len() {
+        return Vec::new();
+    }
+    let both = known.into_iter().zip(asked).filter_map(|(on, at)| on.zip(at));
+    both.filter(|(on, at)| {
+        let pair = path.get(*on).zip(request.get(*at));
+        pair.is_some_and(|(stored, told)| !same_content(told, stored))
+    })
+    .collect()
 }
 
 /// The last item of the answer that `item` belongs to.
@@ -128,6 +156,7 @@ fn walk(
         new_items,
         forks,
         summary: None,
+        rewritten: Vec::new(),
     }
 }
 

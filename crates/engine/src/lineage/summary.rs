@@ -43,5 +43,6 @@ pub(crate) fn of_client(request: &[UnifiedItem], path: &[UnifiedItem]) -> Option
         new_items: new_items.collect(),
         forks: true,
         summary: Some(first),
+        rewritten: Vec::new(),
     })
 }

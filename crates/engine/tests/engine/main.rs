@@ -19,6 +19,7 @@ mod operations;
 mod private_state;
 mod recovery;
 mod retention;
+mod rewrites;
 mod support;
 mod tools;
 mod turns;

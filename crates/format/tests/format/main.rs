@@ -11,6 +11,7 @@ mod fold_refusals;
 mod ids;
 mod json_text;
 mod portability;
+mod revisions;
 mod round_trip;
 mod rules;
 mod secrets;

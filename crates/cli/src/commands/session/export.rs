@@ -72,7 +72,7 @@ pub(super) async fn load(store: &StoreArguments, id: &str, from: Option<&str>) -
     let (reader, paths) = store.reader()?;
     let conversation = show::find(&reader, id, from).await?;
     let branch = stored::branch_of(&reader, &conversation).await?;
-    let items = stored::branch_items(&reader, &branch).await?;
+    let items = stored::current_items(&reader, &branch).await?;
     let vault = if paths.key_ring.is_file() {
         Some(Vault::new(paths.load_key_ring()?, Arc::new(OsRandom))?)
     } else {

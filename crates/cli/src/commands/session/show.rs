@@ -57,7 +57,7 @@ async fn load(arguments: &ShowArguments, from: Option<&str>) -> Result<Vec<Unifi
     let (reader, _) = arguments.store.reader()?;
     let conversation = find(&reader, &arguments.id, from).await?;
     let branch = stored::branch_of(&reader, &conversation).await?;
-    stored::branch_items(&reader, &branch).await
+    stored::current_items(&reader, &branch).await
 }
 
 /// The conversation of this ID, or the one that the session of this ID is kept as.

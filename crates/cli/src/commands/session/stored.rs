@@ -14,6 +14,7 @@ use throughline_format::{
 };
 use throughline_gateway::auth::LOCAL;
 use throughline_protocols::SideResource;
+use throughline_store::export::bring_up_to_date;
 use throughline_store::{
     HashPurpose, ItemPage, MAX_PAGE, SealContext, SealedResource, StateReader, UnifiedStateStore, Vault, WriteBatch, WriteOp,
     owner_fingerprint,
@@ -36,8 +37,15 @@ pub(super) fn conversation_id(runtime: &str, session: &str) -> UnifiedId {
     ids::conversation(LOCAL, runtime, session)
 }
 
-/// All items of a branch in order.
-pub(super) async fn branch_items(store: &(impl StateReader + ?Sized), branch: &UnifiedId) -> Result<Vec<UnifiedItem>, CliError> {
+/// All items of a branch in order, as they are now.
+pub(super) async fn current_items(store: &(impl StateReader + ?Sized), branch: &UnifiedId) -> Result<Vec<UnifiedItem>, CliError> {
+    let mut items = branch_items(store, branch).await?;
+    bring_up_to_date(store, branch, &mut items).await?;
+    Ok(items)
+}
+
+/// All items of a branch in order, as they were appended.
+async fn branch_items(store: &(impl StateReader + ?Sized), branch: &UnifiedId) -> Result<Vec<UnifiedItem>, CliError> {
     let mut all: Vec<UnifiedItem> = Vec::new();
     loop {
         let page = ItemPage {
