@@ -25,6 +25,7 @@ pub mod diagnostics;
 mod engine;
 mod finish;
 mod idempotency;
+mod import;
 mod jobs;
 mod journal;
 pub mod lineage;
@@ -53,6 +54,7 @@ pub mod turn;
 mod usage;
 
 pub use approvals::Approval;
+pub use bundles::ImportIds;
 pub use cancel::CancelOutcome;
 pub use compaction::CompactRequest;
 pub use conversations::{ConversationPage, ConversationQuery, NewConversation};

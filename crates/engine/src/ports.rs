@@ -30,6 +30,8 @@ pub enum IdKind {
     Lease,
     /// `rev_`
     Revision,
+    /// `art_`
+    Artifact,
 }
 
 impl IdKind {
@@ -43,6 +45,7 @@ impl IdKind {
             Self::Checkpoint => "ckpt_",
             Self::Lease => "lease_",
             Self::Revision => "rev_",
+            Self::Artifact => "art_",
         }
     }
 }

@@ -1,12 +1,13 @@
 //! Other IDs for items and parts, everywhere that a record refers to one of the same history.
 //!
 //! An item that comes from somewhere else (a client's request, a bundle) gets IDs of the place where it goes; this visits every
-//! member that names an item or a part, so that references keep what they mean. IDs of operations, requests, responses,
-//! artifacts and private resources, and call and approval IDs, are no history and are left alone.
+//! member that names an item or a part, so that references keep what they mean; artifacts are visited by functions of their own. IDs of
+//! operations, requests, responses and private resources, and call and approval IDs, are no history and are left alone.
 
 use crate::UnifiedId;
 use crate::citation::{UnifiedCitation, UnifiedSource, UnifiedSpan, UnifiedTextAnnotation};
 use crate::item::{ReferenceTarget, UnifiedItem, UnifiedItemBody};
+use crate::media::UnifiedDataSource;
 use crate::part::{PartBody, UnifiedContentPart};
 
 /// Gives `rename` every ID of an item or part in the record, its own included.
@@ -77,6 +78,46 @@ pub fn part(part: &mut UnifiedContentPart, rename: &mut dyn FnMut(&mut UnifiedId
         | PartBody::Binary(_)
         | PartBody::Json(_)
         | PartBody::ArtifactReference(_) => {}
+    }
+}
+
+/// Gives `rename` every ID of an artifact in the record.
+pub fn artifacts(item: &mut UnifiedItem, rename: &mut dyn FnMut(&mut UnifiedId)) {
+    if let UnifiedItemBody::Artifact(artifact) = &mut item.body {
+        rename(&mut artifact.artifact_id);
+    }
+    for content in item.parts_mut().into_iter().flatten() {
+        part_artifacts(content, rename);
+    }
+}
+
+/// Gives `rename` every ID of an artifact in a part.
+pub fn part_artifacts(part: &mut UnifiedContentPart, rename: &mut dyn FnMut(&mut UnifiedId)) {
+    match &mut part.body {
+        PartBody::Text(text) => {
+            for annotation in text.annotations.iter_mut().flatten() {
+                if let UnifiedTextAnnotation::FilePath(path) = annotation {
+                    path.artifact_id.iter_mut().for_each(&mut *rename);
+                }
+            }
+        }
+        PartBody::Image(media)
+        | PartBody::Audio(media)
+        | PartBody::Video(media)
+        | PartBody::Document(media)
+        | PartBody::File(media)
+        | PartBody::Binary(media) => {
+            if let UnifiedDataSource::Artifact(source) = &mut media.source {
+                rename(&mut source.artifact_id);
+            }
+        }
+        PartBody::ArtifactReference(reference) => rename(&mut reference.artifact_id),
+        PartBody::GroundingSource(found) => {
+            for inner in found.parts.iter_mut().flatten() {
+                part_artifacts(inner, rename);
+            }
+        }
+        PartBody::Reasoning(_) | PartBody::Refusal(_) | PartBody::Json(_) | PartBody::Citation(_) => {}
     }
 }
 

@@ -4,7 +4,7 @@ use crate::support::*;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use throughline_engine::{Approval, NewConversation, ToolExecutor, ToolInvocation};
+use throughline_engine::{Approval, ImportIds, NewConversation, ToolExecutor, ToolInvocation};
 use throughline_format::item::ApprovalDecision;
 use throughline_format::part::TextPart;
 use throughline_format::{OperationState, PartBody, UnifiedError, UnifiedItem, UnifiedToolDefinition, clause};
@@ -132,7 +132,7 @@ async fn run(home: &Home, hostile: &'static str) -> Behaviour {
     let exported = world.engine.export(&me(), &conversation).await.unwrap();
     let imported = world
         .engine
-        .import(&me(), serde_json::to_string(&exported).unwrap().as_bytes())
+        .import(&me(), serde_json::to_string(&exported).unwrap().as_bytes(), ImportIds::New)
         .await;
     assert!(imported.is_ok());
 

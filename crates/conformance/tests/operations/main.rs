@@ -10,6 +10,7 @@
 
 mod background;
 mod hostile;
+mod journal;
 mod keys;
 mod support;
 mod tools;

@@ -12,7 +12,7 @@ use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use throughline_engine::Principal;
+use throughline_engine::{ImportIds, Principal};
 use throughline_format::media::encode_base64;
 use throughline_format::{Sha256, UnifiedError};
 
@@ -38,11 +38,7 @@ pub(super) async fn export(
 ) -> Response<Body> {
     let exported = async {
         let id = lists::id(&id, "conversation")?;
-        let with_artifacts = match wanted.artifacts.as_deref() {
-            None | Some("false") => false,
-            Some("true") => true,
-            Some(_) => return Err(lists::invalid("expected true or false in ?artifacts=")),
-        };
+        let with_artifacts = switch(wanted.artifacts.as_deref(), "artifacts")?;
         let bundle = app.engine.export(&principal, &id).await?;
         let unwritten = |_| UnifiedError::new(throughline_format::ErrorCategory::Internal, "json", "a record cannot be written");
         let mut lines = serde_json::to_vec(&bundle).map_err(unwritten)?;
@@ -70,17 +66,38 @@ pub(super) async fn export(
     }
 }
 
-/// POST: the conversation of a bundle, with new IDs.
+/// Which IDs an import gets.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Import {
+    keep_ids: Option<String>,
+}
+
+/// What a member of the query says that is true or false; absent is false.
+fn switch(value: Option<&str>, name: &str) -> Result<bool, UnifiedError> {
+    match value {
+        None | Some("false") => Ok(false),
+        Some("true") => Ok(true),
+        Some(_) => Err(lists::invalid(format!("expected true or false in ?{name}="))),
+    }
+}
+
+/// POST: the conversation of a bundle, with new IDs, or with `?keepIds=true` with its own when they are free.
 pub(super) async fn import(
     State(app): State<Arc<App>>,
     Extension(scope): Extension<Scope>,
     Extension(principal): Extension<Principal>,
+    Query(wanted): Query<Import>,
     headers: HeaderMap,
     body: Body,
 ) -> Response<Body> {
     let imported = async {
         let body = app.read_body(&headers, body).await?;
-        let summary = app.engine.import(&principal, &body).await?;
+        let ids = match switch(wanted.keep_ids.as_deref(), "keepIds")? {
+            true => ImportIds::Keep,
+            false => ImportIds::New,
+        };
+        let summary = app.engine.import(&principal, &body, ids).await?;
         Ok::<_, UnifiedError>(View::of(&summary)?.to_json())
     };
     match imported.await {

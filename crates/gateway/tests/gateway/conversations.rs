@@ -3,6 +3,9 @@
 use crate::support::{Play, Settings, World, delta, done, json, unified, user_item};
 use bytes::Bytes;
 use serde_json::{Value, json};
+use throughline_format::media::encode_base64;
+use throughline_format::validate::semantics;
+use throughline_format::{Sha256, UnifiedExportV2};
 use throughline_gateway::auth::ClientKeys;
 
 const CONVERSATIONS: &str = "/unified/v2/conversations";
@@ -262,6 +265,42 @@ async fn a_bundle_comes_back_as_another_conversation() {
     let again = world.get(&path(&copy, "/export")).send().await.unwrap().text().await.unwrap();
     assert_eq!(import(again).await.status(), 201, "what was imported can be exported again");
 
+    // With its own IDs where they are free, as in another store; else with new ones.
+    let other = World::new().await;
+    let url = "/unified/v2/import?keepIds=true";
+    let keep = async |body: String| json(other.post(url, &json!(null)).body(body).send().await.unwrap()).await;
+    assert_eq!(keep(bundle.clone()).await["conversationId"], conversation["conversationId"]);
+    assert_eq!(texts(&other, &path(&conversation, "/items")).await, ["one", "two"]);
+    assert_ne!(keep(bundle.clone()).await["conversationId"], conversation["conversationId"]);
+    let wrong = world.post("/unified/v2/import?keepIds=maybe", &json!(null)).body(bundle.clone());
+    assert_eq!(wrong.send().await.unwrap().status(), 400);
+
+    // The content of artifacts follows the record, line by line.
+    let picture = Sha256::of(b"picture");
+    let mut record: UnifiedExportV2 = serde_json::from_str(&bundle).unwrap();
+    let part = json!({"partId": "p", "kind": "artifact-reference", "artifactId": "art_mine", "sha256": picture});
+    record.items[0]
+        .parts_mut()
+        .unwrap()
+        .push(serde_json::from_str(&part.to_string()).unwrap());
+    let artifact = json!({"artifactId": "art_mine", "sha256": picture, "size": 7, "mediaType": "image/png", "sealed": false, "createdAt": "2026-01-01T00:00:00.000Z"});
+    record.artifacts.push(serde_json::from_str(&artifact.to_string()).unwrap());
+    record.fingerprint = semantics::export_fingerprint(&record).unwrap();
+    let record = serde_json::to_string(&record).unwrap();
+    assert_eq!(import(record.clone()).await.status(), 400, "its content is missing");
+    let whole = format!("{record}\n{}\n", json!({"sha256": picture, "data": encode_base64(b"picture")}));
+    let taken = json(import(whole).await).await;
+    let exported = world
+        .get(&format!("{}?artifacts=true", path(&taken, "/export")))
+        .send()
+        .await
+        .unwrap()
+        .text()
+        .await
+        .unwrap();
+    let line: Value = serde_json::from_str(exported.lines().nth(1).unwrap()).unwrap();
+    assert_eq!(line, json!({"sha256": picture, "data": encode_base64(b"picture")}));
+
     for (name, body) in [
         ("changed", bundle.replace("\"two\"", "\"TWO\"")),
         ("cut", bundle[..bundle.len() / 2].to_owned()),
@@ -274,7 +313,7 @@ async fn a_bundle_comes_back_as_another_conversation() {
             .as_array()
             .unwrap()
             .len(),
-        3
+        4
     );
 }
 
