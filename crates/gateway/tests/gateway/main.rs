@@ -10,6 +10,7 @@
 
 mod access;
 mod chats;
+mod compact;
 mod config;
 mod conversations;
 mod demo;

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
 mod artifacts;
+#[cfg(target_os = "linux")]
+mod configuration;
 mod contract;
 mod crash;
 mod faults;
