@@ -23,3 +23,4 @@ mod rewrites;
 mod support;
 mod tools;
 mod turns;
+mod wire_clients;

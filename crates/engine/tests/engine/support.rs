@@ -153,15 +153,20 @@ impl World {
         Principal::new("tester")
     }
 
-    fn target(&self, family: &ProtocolFamily, model: &str, credential: &str) -> Target {
-        let codec = codec_of(family).unwrap();
-        let script = match family {
+    /// The provider that speaks a family.
+    pub const fn script(&self, family: &ProtocolFamily) -> &Arc<ScriptHandle> {
+        match family {
             ProtocolFamily::AnthropicMessages => &self.anthropic,
             ProtocolFamily::OpenAiResponses => &self.responses,
             ProtocolFamily::GeminiGenerateContent => &self.gemini,
             ProtocolFamily::GeminiInteractions => &self.interactions,
             _ => &self.chat,
-        };
+        }
+    }
+
+    pub fn target(&self, family: &ProtocolFamily, model: &str, credential: &str) -> Target {
+        let codec = codec_of(family).unwrap();
+        let script = self.script(family);
         let mut owner = UnifiedResourceOwner {
             profile: codec.profile(),
             provider: family.to_string(),
@@ -265,6 +270,17 @@ impl Router for World {
         }
         Ok(targets)
     }
+}
+
+/// A file or folder of the checkout beside this one; without it the test is skipped, and fails where everything must run.
+pub fn shared(path: &str) -> Option<std::path::PathBuf> {
+    let found = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared").join(path);
+    if found.exists() {
+        return Some(found);
+    }
+    assert!(std::env::var("CI").as_deref() != Ok("true"), "../shared is missing");
+    eprintln!("skipped: ../shared is absent");
+    None
 }
 
 pub const ANTHROPIC: ProtocolFamily = ProtocolFamily::AnthropicMessages;
