@@ -120,12 +120,14 @@ def wait_for(question, seconds=READY_SECONDS, what="it"):
 
 
 class Simulator:
-    """The running simulator, strict: a request that a careful client would not send is refused."""
+    """The running simulator. Strict, it refuses what a careful client would not send; else only what the provider refuses."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, strict=True):
         ready = folder / "simulator.json"
         self._output = open(folder / "simulator.log", "wb")
-        command = [sys.executable, str(SIMULATOR), "--strict", "--ready-file", str(ready), "--log", str(folder / "simulator.jsonl")]
+        command = [sys.executable, str(SIMULATOR), "--ready-file", str(ready), "--log", str(folder / "simulator.jsonl")]
+        if strict:
+            command.append("--strict")
         self.process = started(subprocess.Popen(command, stdout=self._output, stderr=self._output))
         wait_for(lambda: ready.exists() or self.process.poll() is not None, what="the start of the simulator")
         info = json.loads(ready.read_text())
@@ -153,12 +155,12 @@ class Simulator:
         self._output.close()
 
 
-def simulator():
-    """The one simulator of this run."""
-    if "simulator" not in _shared:
-        _shared["folder"] = pathlib.Path(tempfile.mkdtemp(prefix="throughline-e2e-sim-"))
-        _shared["simulator"] = Simulator(_shared["folder"])
-    return _shared["simulator"]
+def simulator(strict=True):
+    """The one simulator of this run, strict or not."""
+    if strict not in _shared:
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="throughline-e2e-sim-"))
+        _shared[strict] = (folder, Simulator(folder, strict))
+    return _shared[strict][1]
 
 
 def started(process):
@@ -168,10 +170,10 @@ def started(process):
 
 def stop_all():
     """The end of the run, however it came: nothing is left behind."""
-    if "simulator" in _shared:
-        _shared["simulator"].stop()
-        shutil.rmtree(_shared["folder"], ignore_errors=True)
-        _shared.clear()
+    for folder, running in _shared.values():
+        running.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+    _shared.clear()
     for process in _started:
         if process.poll() is None:
             process.kill()

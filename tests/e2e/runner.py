@@ -35,12 +35,14 @@ def main():
     parser.add_argument("-k", action="append", metavar="WORD", help="only tests whose name contains the word")
     parser.add_argument("-f", "--failfast", action="store_true", help="stop at the first failure")
     parser.add_argument("--keep", action="store_true", help="leave data directories and logs behind")
+    parser.add_argument("--in", dest="folder", type=pathlib.Path, default=HERE, help="folder of the tests")
     args = parser.parse_args()
+    sys.path.insert(0, str(args.folder.resolve()))
     harness.KEEP_FOLDERS = args.keep
     loader = unittest.TestLoader()
     if args.k:
         loader.testNamePatterns = [f"*{word}*" for word in args.k]
-    names = [pathlib.Path(name).stem for name in args.files] or sorted(path.stem for path in HERE.glob("test_*.py"))
+    names = [pathlib.Path(name).stem for name in args.files] or sorted(path.stem for path in args.folder.glob("test_*.py"))
     suite = unittest.TestSuite(loader.loadTestsFromName(name) for name in names)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     began = time.monotonic()

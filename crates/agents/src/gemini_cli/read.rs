@@ -2,12 +2,14 @@
 
 use super::NAME;
 use super::log::Chat;
+use super::write::SPOKEN;
 use crate::builder::{Builder, Stamp};
 use crate::fields::Fields;
 use crate::ids;
 use crate::source::{Source, SourceFile};
 use crate::transcript::{SessionFacts, Transcript};
 use crate::wire_blocks::Content;
+use std::collections::HashSet;
 use throughline_format::item::{ErrorItem, Role, Visibility};
 use throughline_format::{ErrorCategory, Json, LossSeverity, UnifiedCounter, UnifiedError, UnifiedItemBody, UnifiedUsage};
 use throughline_protocols::Feature;
@@ -18,6 +20,21 @@ const VENDOR: &str = "google";
 const INJECTED: &[&str] = &["<session_context>", "<hook_context>"];
 /// Longest message of an error that is kept.
 const MAX_ERROR: usize = 1_024;
+
+/// Whether the runtime put this in as the user's.
+fn is_injected(text: &str) -> bool {
+    INJECTED.iter().any(|head| text.trim_start().starts_with(head))
+}
+
+/// Whether this is a command to the program.
+fn is_command(text: &str) -> bool {
+    text.trim_start().starts_with(['/', '?'])
+}
+
+/// Whether the runtime leaves a record of the user with this text out when it goes on.
+pub(super) fn is_left_out(text: &str) -> bool {
+    text.trim().is_empty() || is_command(text) || is_injected(text)
+}
 
 pub(super) fn read(source: &Source) -> Result<Vec<Transcript>, UnifiedError> {
     let found: Vec<Transcript> = source.files.iter().filter_map(chat).collect();
@@ -62,7 +79,10 @@ fn chat(file: &SourceFile) -> Option<Transcript> {
         model = message.word("model").or(model);
         models.get_mut(at).into_iter().for_each(|place| place.clone_from(&model));
     }
-    let mut reader = Reader { builder };
+    let mut reader = Reader {
+        builder,
+        answered: HashSet::new(),
+    };
     for (((json, fields), model), number) in chat.messages.iter().zip(&opened).zip(models).zip(1..) {
         reader.message(json, fields, model, number);
     }
@@ -71,6 +91,8 @@ fn chat(file: &SourceFile) -> Option<Transcript> {
 
 struct Reader {
     builder: Builder,
+    /// Calls that have their result in their own record.
+    answered: HashSet<String>,
 }
 
 impl Reader {
@@ -111,14 +133,13 @@ impl Reader {
     fn user(&mut self, fields: &Fields<'_>, record: usize, key: &str, mut stamp: Stamp, place: &str) {
         let (mut content, mut results) = (Content::default(), Content::default());
         let first = self.parts(fields, key, &mut content, &mut results, place);
-        stamp.injected = INJECTED.iter().any(|head| first.trim_start().starts_with(head));
+        stamp.injected = is_injected(&first);
         for (content, key) in [(results, format!("{key}#results")), (content, key.to_owned())] {
             if content.is_empty() {
                 continue;
             }
             let mut items = content.read("user", &mut self.builder, &key, place);
-            if first.starts_with(['/', '?']) {
-                // A command to the program.
+            if is_command(&first) {
                 for item in &mut items {
                     item.base.visibility = Visibility::Client;
                 }
@@ -136,13 +157,19 @@ impl Reader {
             said.thinking(&words.join("\n"), None);
         }
         self.parts(fields, key, &mut said, &mut results, place);
+        let content = fields.objects("content");
+        let spoken: Vec<String> = content.iter().filter_map(|part| part.object("functionCall")?.word("id")).collect();
         for (call, number) in fields.objects("toolCalls").iter().zip(0..) {
             let id = call
                 .word("id")
                 .unwrap_or_else(|| format!("call_{}", ids::uuid(&[key, &number.to_string()]).replace('-', "")));
-            said.call(&id, &call.text("name").unwrap_or_default(), call.json("args"));
+            // Newer versions repeat the calls in the content, in their place among the texts.
+            if !spoken.contains(&id) {
+                said.call(&id, &call.text("name").unwrap_or_default(), call.json("args"));
+            }
             let failed = matches!(call.text("status").as_deref(), Some("error" | "cancelled"));
-            if let Some((output, is_error)) = output(call) {
+            if let Some((output, is_error)) = output(call, &id) {
+                self.answered.insert(id.clone());
                 results.result(&id, output, is_error || failed);
             }
         }
@@ -163,13 +190,26 @@ impl Reader {
             }
             return text;
         }
-        let mut first = None;
+        let (mut first, mut repeated) = (None, false);
         let single: Vec<Fields<'_>> = fields.object("content").into_iter().collect();
         let list = fields.objects("content");
         for (part, number) in list.iter().chain(&single).zip(0..) {
             let blob = part.object("inlineData");
             let file = part.object("fileData");
+            // A chat that was gone on with has results twice: in the records of the calls, and in one of the user, media behind them.
+            if let Some(response) = part.object("functionResponse") {
+                repeated = response.word("id").is_some_and(|id| self.answered.contains(&id));
+            }
+            repeated &= part.text("text").is_none();
+            if repeated {
+                continue;
+            }
             if let Some(text) = part.text("text") {
+                if number == 0 && text == SPOKEN {
+                    // Words of an exporter, which make the runtime send what follows.
+                    first = Some(text);
+                    continue;
+                }
                 first.get_or_insert_with(|| text.clone());
                 if part.flag("thought") {
                     said.thinking(&text, None);
@@ -227,7 +267,7 @@ impl Reader {
 }
 
 /// The result of a call, and whether it says of itself that it failed.
-fn output(call: &Fields<'_>) -> Option<(Content, bool)> {
+fn output(call: &Fields<'_>, id: &str) -> Option<(Content, bool)> {
     let raw = call.raw("result")?;
     if let Ok(text) = serde_json::from_str::<String>(raw) {
         let mut content = Content::default();
@@ -235,11 +275,20 @@ fn output(call: &Fields<'_>) -> Option<(Content, bool)> {
         return Some((content, false));
     }
     let (mut content, mut is_error) = (Content::default(), false);
-    for part in call.objects("result") {
+    let parts = call.objects("result");
+    // A chat that was gone on with has the results of all calls of a turn in each of them; what follows a result belongs to it.
+    let names_own = parts.iter().any(|part| response_id(part).as_deref() == Some(id));
+    let mut is_own = true;
+    for part in parts {
         if let Some(response) = part.object("functionResponse") {
-            let (own, failed) = response_content(&response);
-            is_error |= failed;
-            content.extend(own);
+            is_own = !names_own || response.word("id").as_deref() == Some(id);
+            if is_own {
+                let (own, failed) = response_content(&response);
+                is_error |= failed;
+                content.extend(own);
+            }
+        } else if !is_own {
+            continue;
         } else if let Some(blob) = part.object("inlineData") {
             let media_type = blob.text("mimeType").unwrap_or_default();
             let url = format!("data:{media_type};base64,{}", blob.text("data").unwrap_or_default());
@@ -249,6 +298,10 @@ fn output(call: &Fields<'_>) -> Option<(Content, bool)> {
         }
     }
     Some((content, is_error))
+}
+
+fn response_id(part: &Fields<'_>) -> Option<String> {
+    part.object("functionResponse")?.word("id")
 }
 
 /// The words of a function response: of its one member `output` or `error`, else the whole object.

@@ -10,7 +10,7 @@ use crate::runtime::{WriteOptions, Written, WrittenFile};
 use crate::transcript::{NativeRecord, Transcript};
 use crate::wire_blocks::{self, Block, Medium};
 use serde_json::{Value, json};
-use throughline_format::{Json, LossSeverity, Timestamp, UnifiedLossReport};
+use throughline_format::{Json, LossSeverity, Timestamp, UnifiedId, UnifiedLossReport};
 use throughline_protocols::{Feature, HistoryPiece, anthropic_messages, raw};
 
 pub(super) fn write(transcript: &Transcript, options: &WriteOptions, document: bool) -> Written {
@@ -57,6 +57,10 @@ pub(super) fn write(transcript: &Transcript, options: &WriteOptions, document: b
     }
 }
 
+/// What stands before words of the user that the runtime would take for a command or for a context of its own: it leaves such records
+/// out. The reader leaves these words out in turn.
+pub(super) const SPOKEN: &str = "The user says: ";
+
 /// A record in the making.
 struct Open {
     message: usize,
@@ -64,9 +68,29 @@ struct Open {
     id: String,
     at: Timestamp,
     model: Option<String>,
-    text: Vec<String>,
+    /// Place of its first item, and the item.
+    first: (String, UnifiedId),
+    /// Texts, media and calls in order.
     parts: Vec<Value>,
+    /// The calls with their results, in order.
     calls: Vec<Value>,
+}
+
+impl Open {
+    fn text(&mut self, text: &str) {
+        self.parts.push(json!({"text": text}));
+    }
+
+    /// The content of an answer: its text, or where text stands behind a call the parts in order.
+    fn content(&self) -> Value {
+        let texts = self.parts.iter().map_while(|part| part.get("text").and_then(Value::as_str));
+        let texts: Vec<&str> = texts.collect();
+        if texts.len() + self.calls.len() == self.parts.len() {
+            json!(texts.join("\n"))
+        } else {
+            json!(self.parts)
+        }
+    }
 }
 
 struct Writer<'a> {
@@ -94,19 +118,19 @@ impl native::Writer for Writer<'_> {
 
     fn close(&mut self) {
         let Some(open) = self.open.take() else { return };
-        let record = if open.is_user {
-            json!({"id": open.id, "timestamp": open.at, "type": "user", "content": open.parts})
-        } else {
-            let mut record =
-                json!({"id": open.id, "timestamp": open.at, "type": "gemini", "content": open.text.join("\n"), "thoughts": []});
-            if let Some(members) = record.as_object_mut() {
-                members.extend(open.model.map(|model| ("model".to_owned(), json!(model))));
-                if !open.calls.is_empty() {
-                    members.insert("toolCalls".to_owned(), open.calls.into());
-                }
+        if open.is_user {
+            let content = self.spoken(open.parts, open.first);
+            let record = json!({"id": open.id, "timestamp": open.at, "type": "user", "content": content});
+            self.messages.push(raw::json(&record));
+            return;
+        }
+        let mut record = json!({"id": open.id, "timestamp": open.at, "type": "gemini", "content": open.content(), "thoughts": []});
+        if let Some(members) = record.as_object_mut() {
+            members.extend(open.model.map(|model| ("model".to_owned(), json!(model))));
+            if !open.calls.is_empty() {
+                members.insert("toolCalls".to_owned(), open.calls.into());
             }
-            record
-        };
+        }
         self.messages.push(raw::json(&record));
     }
 
@@ -125,9 +149,7 @@ impl native::Writer for Writer<'_> {
             return;
         }
         let is_user = piece.role != Some("assistant");
-        let is_text = matches!(block, Block::Text(_) | Block::Other(_) | Block::Medium(_));
-        // The text of an answer stands before its calls, so text behind them begins a record.
-        let fits = |open: &Open| open.is_user == is_user && open.message == piece.message && (!is_text || open.calls.is_empty());
+        let fits = |open: &Open| open.is_user == is_user && open.message == piece.message;
         if !self.open.as_ref().is_some_and(fits) {
             self.close();
             let attribution = item.map(|item| &item.provenance.attribution);
@@ -139,7 +161,7 @@ impl native::Writer for Writer<'_> {
                 id,
                 at: self.at,
                 model,
-                text: Vec::new(),
+                first: (told.path(piece), piece.item.clone()),
                 parts: Vec::new(),
                 calls: Vec::new(),
             });
@@ -148,26 +170,25 @@ impl native::Writer for Writer<'_> {
         let Some(open) = self.open.as_mut() else { return };
         let mut lost = None;
         match block {
-            Block::Text(text) if is_user => open.parts.push(json!({"text": text})),
-            Block::Text(text) => open.text.push(text),
+            Block::Text(text) => open.text(&text),
             Block::Medium(medium) if is_user => open.parts.push(part_of(&medium)),
             Block::Medium(medium) => {
-                open.text
-                    .push(format!("[file: {}]", medium.name.as_deref().unwrap_or(&medium.media_type)));
+                open.text(&format!("[file: {}]", medium.name.as_deref().unwrap_or(&medium.media_type)));
                 lost = Some((
                     Feature::PartFile,
                     "an answer of the runtime holds no files; a mark stands in its place",
                 ));
             }
             Block::Thinking { .. } => lost = Some((Feature::ReasoningText, "the runtime drops thoughts when it goes on")),
-            Block::Call { id, name, input } => open.calls.push(json!({
-                "id": id, "name": name, "args": input.parse(), "status": "success", "timestamp": at, "displayName": name,
-            })),
+            Block::Call { id, name, input } => {
+                let args = input.parse();
+                open.parts.push(json!({"functionCall": {"id": id, "name": name, "args": args}}));
+                open.calls.push(json!({
+                    "id": id, "name": name, "args": args, "status": "success", "timestamp": at, "displayName": name,
+                }));
+            }
             Block::Other(words) => {
-                open.text.push(words.clone());
-                if is_user {
-                    open.parts.push(json!({"text": words}));
-                }
+                open.text(&words);
                 lost = Some((
                     Feature::ConversationItem,
                     "a block that the runtime has no form for; its words are text",
@@ -188,6 +209,20 @@ impl native::Writer for Writer<'_> {
 }
 
 impl Writer<'_> {
+    /// What the user says so that the runtime sends it: it looks at the joined text.
+    fn spoken(&mut self, mut parts: Vec<Value>, (path, item): (String, UnifiedId)) -> Vec<Value> {
+        let texts = parts.iter().filter_map(|part| part.get("text").and_then(Value::as_str));
+        let text: String = texts.collect();
+        // A medium alone is words to the runtime too.
+        if super::read::is_left_out(&text) && !(text.is_empty() && !parts.is_empty()) {
+            parts.insert(0, json!({"text": SPOKEN}));
+            let reason = "the runtime leaves out what begins like this; words stand before it";
+            self.loss
+                .push(losses::entry(LossSeverity::Info, Feature::PartText, path, reason, Some(&item)));
+        }
+        parts
+    }
+
     /// Ends a call: both are one record.
     fn result(&mut self, call_id: &str, text: &str, media: &[Medium], is_error: bool) {
         let Some(open) = self.open.as_mut() else { return };

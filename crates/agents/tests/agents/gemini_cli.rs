@@ -1,6 +1,6 @@
 //! Gemini CLI: logs and documents to a conversation, and back.
 
-use crate::support::{joined, lines, read, said, write, write_form};
+use crate::support::{joined, lines, read, reasons, said, write, write_form};
 use serde_json::{Value, json};
 use throughline_agents::Transcript;
 
@@ -155,4 +155,95 @@ fn a_written_chat_keeps_every_rule_of_the_runtime() {
     assert_eq!(calls[0]["result"][1]["inlineData"]["mimeType"], "image/png");
     assert_eq!(calls[1]["status"], "error");
     assert!(!written.files[0].content.contains("U0lH") && !written.files[0].content.contains("thoughtSignature"));
+}
+
+#[test]
+fn a_chat_that_was_gone_on_with_says_each_call_and_result_once() {
+    // What the runtime writes when it goes on: calls in the content too, the results of all calls in each, and again as the user's.
+    let response = |id: &str, text: &str| json!({"functionResponse": {"id": id, "name": "ls", "response": {"output": text}}});
+    let picture = json!({"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="}});
+    let all = json!([response("c1", "one"), picture, response("c2", "two")]);
+    let call = |id: &str| json!({"functionCall": {"id": id, "name": "ls", "args": {}}});
+    let own = |id: &str| json!({"id": id, "name": "ls", "args": {}, "status": "success", "result": all});
+    let answer = record(
+        "m2",
+        "gemini",
+        json!({"content": [{"text": "Both."}, call("c1"), call("c2"), {"text": "Wait."}], "toolCalls": [own("c1"), own("c2")]}),
+    );
+    let again = record("m2_response", "user", json!({"content": all}));
+    let messages = json!({"$set": {"messages": [user("m1", "hi"), answer, again, user("m3", "go on")]}});
+    let transcript = log(&[head(), messages]);
+    let expected = [
+        "user: hi",
+        "assistant: Both.",
+        "call: ls",
+        "call: ls",
+        "assistant: Wait.",
+        "result: one|[image]",
+        "result: two",
+        "user: go on",
+    ];
+    assert_eq!(said(&transcript.items), expected);
+}
+
+#[test]
+fn what_the_runtime_would_take_for_its_own_is_said_in_a_way_that_it_sends() {
+    for (text, is_left_out) in [
+        ("/etc/hosts is wrong", true),
+        ("  ?why", true),
+        ("<session_context> is a tag", true),
+        ("<hook_context>", true),
+        ("why?", false),
+        ("<note>", false),
+    ] {
+        let line = json!({"uuid": "u1", "parentUuid": null, "type": "user", "timestamp": "2026-03-01T10:00:01.000Z", "message": {"role": "user", "content": text}});
+        let transcript = read("claude-code", "s.jsonl", joined([line]));
+        let written = write("gemini-cli", &transcript);
+        let content = lines(&written)[1]["content"].clone();
+        let told = json!({"text": text});
+        if is_left_out {
+            assert_eq!(content, json!([{"text": "The user says: "}, told]));
+            assert_eq!(
+                reasons(&written.loss),
+                ["the runtime leaves out what begins like this; words stand before it"]
+            );
+        } else {
+            assert_eq!((content, written.loss.entries.len()), (json!([told]), 0));
+        }
+        let back = read("gemini-cli", "session-2026-03-01T10-00-624a48a8.jsonl", &written.files[0].content);
+        assert_eq!(said(&back.items), [format!("user: {text}")]);
+    }
+}
+
+#[test]
+fn text_behind_a_call_keeps_its_place_and_the_call_its_result() {
+    let line = |n: usize, kind: &str, content: Value| {
+        let parent = (n > 1).then(|| format!("u{}", n - 1));
+        json!({"uuid": format!("u{n}"), "parentUuid": parent, "type": kind, "timestamp": "2026-03-01T10:00:01.000Z",
+            "message": {"id": "msg_1", "role": kind, "content": content}})
+    };
+    let transcript = read(
+        "claude-code",
+        "s.jsonl",
+        joined([
+            line(1, "user", json!("hi")),
+            line(2, "assistant", json!([{"type": "text", "text": "Look."}])),
+            line(3, "assistant", json!([{"type": "tool_use", "id": "c1", "name": "ls", "input": {}}])),
+            line(4, "assistant", json!([{"type": "text", "text": "Wait."}])),
+            line(5, "user", json!([{"type": "tool_result", "tool_use_id": "c1", "content": "a.txt"}])),
+        ]),
+    );
+    let written = write("gemini-cli", &transcript);
+    let answer = lines(&written)[2].clone();
+    let call = json!({"functionCall": {"id": "c1", "name": "ls", "args": {}}});
+    assert_eq!(answer["content"], json!([{"text": "Look."}, call, {"text": "Wait."}]));
+    assert_eq!(
+        answer["toolCalls"][0]["result"],
+        json!([{"functionResponse": {"id": "c1", "name": "ls", "response": {"output": "a.txt"}}}])
+    );
+    let back = read("gemini-cli", "session-2026-03-01T10-00-624a48a8.jsonl", &written.files[0].content);
+    assert_eq!(
+        said(&back.items),
+        ["user: hi", "assistant: Look.", "call: ls", "assistant: Wait.", "result: a.txt"]
+    );
 }

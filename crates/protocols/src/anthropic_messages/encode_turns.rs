@@ -120,7 +120,7 @@ fn pair(encoder: &mut BlockEncoder<'_>, exchanges: &mut [Exchange]) {
             .enumerate()
             .filter_map(|(at, atom)| call_of(atom).map(|id| (at, id)))
             .collect();
-        let mut results = Vec::new();
+        let (mut results, mut behind) = (Vec::new(), Vec::new());
         for (at, call_id) in calls {
             let wire_id = ids.take(&call_id, spell(&call_id), spell);
             let result = answers.remove(&(index, at));
@@ -176,12 +176,15 @@ fn pair(encoder: &mut BlockEncoder<'_>, exchanges: &mut [Exchange]) {
             result.json = raw::put(&result.json, "/tool_use_id", &json(&wire_id));
             // All results of a turn stand in one message.
             drop_border(encoder, &mut result);
+            behind.push((order, take_media_of_error(encoder, &mut result)));
             results.push((order, result));
         }
         results.sort_by_key(|(order, _)| *order);
+        behind.sort_by_key(|(order, _)| *order);
         let Some(exchange) = exchanges.get_mut(index) else { continue };
         let rest = std::mem::take(&mut exchange.user);
         exchange.user = results.into_iter().map(|(_, atom)| atom).collect();
+        exchange.user.extend(behind.into_iter().flat_map(|(_, media)| media));
         exchange.user.extend(rest);
     }
     for (exchange, head) in exchanges.iter_mut().zip(heads) {
@@ -201,6 +204,39 @@ fn pair(encoder: &mut BlockEncoder<'_>, exchanges: &mut [Exchange]) {
             _ => drop_border(encoder, &mut head),
         }
     }
+}
+
+/// The provider refuses a failed result that holds anything but text, so its media stand behind the results, as the user's.
+fn take_media_of_error(encoder: &mut BlockEncoder<'_>, result: &mut Atom) -> Vec<Atom> {
+    let Kind::Result(_, inner) = &result.kind else { return Vec::new() };
+    if raw::get(&result.json, "is_error") != Some(json(&true)) {
+        return Vec::new();
+    }
+    let is_medium = |block: &Json| {
+        let kind = crate::wire::peek_tag(block.as_str(), "type");
+        matches!(kind.as_deref(), Some("image" | "document" | "search_result"))
+    };
+    let (media, words): (Vec<Json>, Vec<Json>) = inner.iter().cloned().partition(is_medium);
+    if media.is_empty() {
+        return Vec::new();
+    }
+    encoder.loss.add_for(
+        Info,
+        Feature::ToolResultMedia,
+        result.path.clone(),
+        "a failed result holds text only; its media stand behind the results",
+        Some(&result.item),
+    );
+    let content = if words.is_empty() { Json::null() } else { json(&words) };
+    result.json = raw::put(&result.json, "/content", &content);
+    let behind = media.into_iter().map(|json| Atom {
+        kind: Kind::Other,
+        json,
+        mark: None,
+        apart: None,
+        ..result.clone()
+    });
+    behind.collect()
 }
 
 /// Fields of the user's first message after an assistant turn, with its first block; they stay with whatever comes to stand first.

@@ -223,14 +223,19 @@ fn calls() {
 #[test]
 fn results_of_client_tools() {
     let before = json!([{"type": "tool_use", "id": "toolu_1", "name": "f", "input": {}}]);
-    let result = |content: Value| json!({"type": "tool_result", "tool_use_id": "toolu_1", "content": content, "is_error": true});
-    let whole = result(json!([
-        {"type": "text", "text": "a"},
-        {"type": "image", "source": {"type": "url", "url": "https://a.example/i.png"}},
-        {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "d"}},
-        {"type": "search_result", "source": "s", "title": "t", "content": [{"type": "text", "text": "words"}]},
-        {"type": "tool_reference", "tool_name": "f"}
-    ]));
+    // A failed result holds text only.
+    let result =
+        |content: Value, failed: bool| json!({"type": "tool_result", "tool_use_id": "toolu_1", "content": content, "is_error": failed});
+    let whole = result(
+        json!([
+            {"type": "text", "text": "a"},
+            {"type": "image", "source": {"type": "url", "url": "https://a.example/i.png"}},
+            {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "d"}},
+            {"type": "search_result", "source": "s", "title": "t", "content": [{"type": "text", "text": "words"}]},
+            {"type": "tool_reference", "tool_name": "f"}
+        ]),
+        false,
+    );
     let kinds = ["text", "image", "document", "grounding-source", "json"];
     let kinds: Vec<_> = kinds
         .iter()
@@ -241,11 +246,12 @@ fn results_of_client_tools() {
     expected.extend([
         ("/kind", json!("tool-result")),
         ("/name", json!("f")),
-        ("/isError", json!(true)),
+        ("/isError", json!(false)),
         ("/role", json!("tool")),
     ]);
     check_after(before.clone(), "user", whole, &expected);
-    check_after(before.clone(), "user", result(json!("text")), &[("/output/0/text", json!("text"))]);
+    let text = [("/output/0/text", json!("text")), ("/isError", json!(true))];
+    check_after(before.clone(), "user", result(json!("text"), true), &text);
     check_after(
         before,
         "user",

@@ -68,6 +68,23 @@ fn torn_histories() {
         ]),
         &[],
     );
+    let picture = json!({"type": "image", "source": {"type": "url", "url": "https://a.example/p.png"}});
+    let failed = |content: Value| json!({"type": "tool_result", "tool_use_id": "toolu_1", "content": content, "is_error": true});
+    let said_it = json!([{"type": "text", "text": "failed"}]);
+    let shown = json!([{"type": "text", "text": "failed"}, picture]);
+    check(
+        json!([
+            user("a"),
+            with("assistant", json!([call])),
+            with("user", json!([failed(shown), {"type": "text", "text": "b"}]))
+        ]),
+        json!([
+            user("a"),
+            with("assistant", json!([call])),
+            with("user", json!([failed(said_it), picture, {"type": "text", "text": "b"}]))
+        ]),
+        &["/conversation/items/2"],
+    );
     let hosted = json!({"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "q"}});
     check(
         json!([user("a"), with("assistant", json!([hosted])), user("b")]),

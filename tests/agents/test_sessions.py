@@ -1,0 +1,101 @@
+"""Real clients go on with sessions that Throughline wrote from another runtime's file.
+
+A client that cannot read a part of a session mostly leaves it out in silence and exits with 0. So what counts is what the
+upstream hears: the whole history, texts, calls, results and pictures in their order, and then the new words.
+"""
+
+import json
+import unittest
+
+import received
+from sources import WRITERS
+from story import PROMPT, STORY, told
+from suite import ALL, AgentTest, quoted
+
+# Target and source. The first ones are the short selection: each target once, each source once.
+SHORT = [("claude-code", "codex"), ("codex", "opencode"), ("opencode", "gemini-cli"), ("gemini-cli", "claude-code")]
+PAIRS = [(target, source) for target in WRITERS for source in WRITERS if target != source]
+NEXT = "And one more thing."
+
+
+def expected(target, source):
+    """What the upstream of a target must hear of the story in a source."""
+    events = told(
+        STORY,
+        errors="codex" not in (source, target),  # Codex has no word for failed results
+        media_of_errors=source != "opencode",  # nor OpenCode for pictures in them
+        commands=source != "gemini-cli",  # Gemini CLI itself sends no model what begins like a command
+    )
+    return in_order(target, received.joined(events))
+
+
+def once(target, events):
+    """What a client says again when it goes on once more: Gemini CLI repeats results then, of whatever session."""
+    if target != "gemini-cli":
+        return events
+    out, seen = [], set()
+    for event in events:
+        if event[0] not in ("result", "image"):
+            seen.clear()
+        if event not in seen:
+            out.append(event)
+        seen.add(event)
+    return out
+
+
+def in_order(target, events):
+    return received.texts_first(events) if target in ("claude-code", "opencode") else events
+
+
+class Sessions(AgentTest):
+    def check(self, target, source):
+        """The whole story, then the prompt; and on the next turn, to which the client gets the next words alone, all of that again."""
+        program = self.program(target)
+        file = self.source(source, WRITERS[source])
+        plan = self.resume(program, str(file), "--from", source)
+        whole = expected(target, source)
+        heard = in_order(target, self.go_on(program, plan, PROMPT))
+        self.assertEqual([*whole, ("user", quoted(program, PROMPT))], heard)
+        again = once(target, in_order(target, self.go_on(program, plan, NEXT)))
+        self.assertEqual(heard, again[: len(heard)])
+        self.assertEqual(["assistant", "user"], [event[0] for event in again[len(heard) :]])
+        self.assertEqual(quoted(program, NEXT), again[-1][1])
+
+
+def add(target, source):
+    name = f"test_{target}_from_{source}".replace("-", "_")
+    setattr(Sessions, name, lambda self: self.check(target, source))
+
+
+for pair in PAIRS if ALL else SHORT:
+    add(*pair)
+
+
+class OtherForms(AgentTest):
+    def convert(self, program, form):
+        file = self.source("claude-code", WRITERS["claude-code"])
+        report = self.throughline(program, "session", "convert", "--from", "claude-code", "--to", program.name, "--form", form, str(file))
+        return report["files"][0]["content"]
+
+    def test_codex_app_server_resumes_from_a_list_of_items(self):
+        program = self.program("codex")
+        items = json.loads(self.convert(program, "response-items"))
+        for method in ("thread/resume", "thread/inject_items"):
+            with self.subTest(method):
+                heard = self.heard(program, lambda: program.app_server(method, items, PROMPT), PROMPT)  # noqa: B023
+                self.assertEqual([*expected("codex", "claude-code"), ("user", PROMPT)], heard)
+
+    def test_opencode_takes_the_prelude_as_a_prompt(self):
+        program = self.program("opencode")
+        prelude = json.loads(self.convert(program, "prelude"))["prelude"]
+        heard = self.heard(program, lambda: program.ask_in_writing(prelude + PROMPT), PROMPT)
+        self.assertEqual(["user"], [event[0] for event in heard])
+        at = 0
+        for event in told(STORY):
+            if event[0] != "image":
+                at = heard[0][1].find(event[1], at)
+                self.assertGreaterEqual(at, 0, f"{event} is not told, or not in its place")
+
+
+if __name__ == "__main__":
+    unittest.main()
