@@ -92,6 +92,9 @@ class Codex(Program):
 model_provider = "e2e"
 check_for_update_on_startup = false
 tool_output_token_limit = 100000
+model_reasoning_effort = "high"
+model_reasoning_summary = "auto"
+model_supports_reasoning_summaries = true
 [analytics]
 enabled = false
 [model_providers.e2e]

@@ -145,9 +145,10 @@ class Simulator:
         """Forgets prompt caches and queued answers; signatures stay valid."""
         wire.request(self.url, "POST", "/_sim/reset")
 
-    def answer_next(self, protocol, body):
-        """The next request of this protocol gets the given answer."""
-        wire.request(self.url, "POST", "/_sim/answer", {"protocol": protocol, "body": body})
+    def answer_next(self, protocol, body=None, sse=None):
+        """The next request of this protocol gets the given answer: a body, or for one that streams the text of its events."""
+        given = {"body": body} if sse is None else {"sse": sse}
+        wire.request(self.url, "POST", "/_sim/answer", {"protocol": protocol, **given})
 
     def stop(self):
         self.process.terminate()
