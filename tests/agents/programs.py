@@ -45,6 +45,22 @@ class Program:
             out, err = process.communicate()
         return Done(process.returncode, out.decode(errors="replace"), err.decode(errors="replace"))
 
+    def session_of(self, done):
+        """The ID of the session that the client began, as it prints it."""
+        for line in [done.out, *done.out.splitlines()]:
+            try:
+                printed = json.loads(line)
+            except ValueError:
+                continue
+            for key in ("session_id", "thread_id", "sessionID"):
+                if key in printed:
+                    return printed[key]
+        raise AssertionError(f"no session was begun: {done}")
+
+    def plan(self, session):
+        """How a session of its own goes on."""
+        return {"command": [*self.resumes, session]}
+
     def take(self, plan):
         """The command that `throughline session resume` says comes first, if it says one."""
         assert "import" not in plan, plan
@@ -65,15 +81,16 @@ class Done:
 
 class ClaudeCode(Program):
     name, protocol, model = "claude-code", "anthropic-messages", "claude-sonnet-4-5"
+    resumes = ["claude", "--resume"]
     binary = MODULES / "@anthropic-ai/claude-code-linux-x64/claude"
 
     def environment(self):
         quiet = ("DISABLE_TELEMETRY", "DISABLE_ERROR_REPORTING", "DISABLE_AUTOUPDATER", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC")
         return {"ANTHROPIC_BASE_URL": self.url, "ANTHROPIC_API_KEY": "sk-ant-e2e", **dict.fromkeys(quiet, "1")}
 
-    def ask(self, prompt, *options, tools="", model=""):
-        allowed = ["--allowedTools", tools] if tools else []
-        return self.run([self.binary, "-p", prompt, "--output-format", "json", "--model", model or self.model, *allowed, *options])
+    def ask(self, prompt, *options, model=""):
+        tools = ["--tools", "Read", "--allowedTools", "Read"]
+        return self.run([self.binary, "-p", prompt, "--output-format", "json", "--model", model or self.model, *tools, *options])
 
     def go_on(self, plan, prompt, model=""):
         assert plan["command"][0] == "claude", plan
@@ -82,6 +99,7 @@ class ClaudeCode(Program):
 
 class Codex(Program):
     name, protocol, model = "codex", "openai-responses", "gpt-5"
+    resumes = ["codex", "exec", "resume"]
     binary = MODULES / ".bin/codex"
 
     def settings(self):
@@ -185,6 +203,8 @@ class OpenCode(Program):
             ("OPENCODE_DISABLE_AUTOUPDATE", "OPENCODE_DISABLE_MODELS_FETCH", "OPENCODE_DISABLE_LSP_DOWNLOAD", "OPENCODE_DISABLE_DEFAULT_PLUGINS"), "1"
         )
 
+    resumes = ["opencode", "run", "--session"]
+
     def take(self, plan):
         assert plan["import"][:2] == ["opencode", "import"], plan
         return self.run([self.binary, *plan["import"][1:]])
@@ -203,6 +223,7 @@ class OpenCode(Program):
 
 class GeminiCli(Program):
     name, protocol, model = "gemini-cli", "gemini-generate-content", "gemini-2.5-flash"
+    resumes = ["gemini", "--resume"]
     binary = MODULES / "@google/gemini-cli/bundle/gemini.js"
 
     def settings(self):

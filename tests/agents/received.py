@@ -5,6 +5,7 @@ changed shows as a difference.
 """
 
 import json
+import re
 
 from story import canonical, image_name
 
@@ -88,7 +89,9 @@ def result(parts, is_error, data):
     """A result and its images; `data` takes the base64 text out of an image."""
     texts = [part["text"] for part in parts if "text" in part]
     images = [("image", image_name(data(part))) for part in parts if "image" in part["type"]]
-    return [("result", "\n".join(texts), is_error), *images]
+    # Claude Code puts reminders behind results when it sends them.
+    text = re.sub(r"\s*<system-reminder>.*</system-reminder>\s*$", "", "\n".join(texts), flags=re.DOTALL)
+    return [("result", text, is_error), *images]
 
 
 def responses(body):

@@ -1,5 +1,6 @@
 //! IDs without a clock and without randomness: each is derived from what it names.
 
+use crate::transcript::Transcript;
 use throughline_format::{Sha256, Timestamp, UnifiedId};
 
 /// Hex digits of a digest that stand in a derived ID: 128 bits.
@@ -47,9 +48,28 @@ pub(crate) fn uuid(pieces: &[&str]) -> String {
     format!("{}-{}-8{}-{variant}{}-{}", at(0, 8), at(8, 12), at(13, 16), at(17, 20), at(20, 32))
 }
 
-/// The ID of a copy of a session for its own runtime.
-pub fn copy_of(runtime: &str, session: &str) -> String {
-    uuid(&["copy", runtime, session])
+/// The ID of a copy of a session for its own runtime, in the form that the runtime has.
+pub fn copy_of(transcript: &Transcript) -> String {
+    let (runtime, session) = (transcript.runtime.as_str(), transcript.session.id.as_str());
+    match runtime {
+        crate::opencode::NAME => {
+            let began = transcript.began().unwrap_or(Timestamp::EPOCH);
+            opencode("ses", began, 0, true, &["copy", session])
+        }
+        _ => uuid(&["copy", runtime, session]),
+    }
+}
+
+/// The ID of a part of OpenCode's in a copy: another one at the same place of the order. One of another form stays.
+pub(crate) fn opencode_copy(id: &str, session: &str) -> String {
+    match id.get(..16) {
+        Some(head) if id.len() == 30 && head.is_ascii() => {
+            let made = opencode("", Timestamp::EPOCH, 0, false, &["copy", session, id]);
+            let letters = made.get(made.len() - 14..).unwrap_or_default();
+            format!("{head}{letters}")
+        }
+        _ => id.to_owned(),
+    }
 }
 
 /// Whether a text has the form of a UUID.

@@ -91,7 +91,7 @@ fn chat(file: &SourceFile) -> Option<Transcript> {
 
 struct Reader {
     builder: Builder,
-    /// Calls that have their result in their own record.
+    /// Calls that have their result.
     answered: HashSet<String>,
 }
 
@@ -165,6 +165,7 @@ impl Reader {
                 .unwrap_or_else(|| format!("call_{}", ids::uuid(&[key, &number.to_string()]).replace('-', "")));
             // Newer versions repeat the calls in the content, in their place among the texts.
             if !spoken.contains(&id) {
+                self.answered.remove(&id);
                 said.call(&id, &call.text("name").unwrap_or_default(), call.json("args"));
             }
             let failed = matches!(call.text("status").as_deref(), Some("error" | "cancelled"));
@@ -196,9 +197,10 @@ impl Reader {
         for (part, number) in list.iter().chain(&single).zip(0..) {
             let blob = part.object("inlineData");
             let file = part.object("fileData");
-            // A chat that was gone on with has results twice: in the records of the calls, and in one of the user, media behind them.
+            // Results stand in the records of the calls and in ones of the user, media behind them, and once more each time that the
+            // runtime goes on with the chat.
             if let Some(response) = part.object("functionResponse") {
-                repeated = response.word("id").is_some_and(|id| self.answered.contains(&id));
+                repeated = response.word("id").is_some_and(|id| !self.answered.insert(id));
             }
             repeated &= part.text("text").is_none();
             if repeated {
@@ -230,6 +232,7 @@ impl Reader {
                 let id = call
                     .word("id")
                     .unwrap_or_else(|| format!("call_{}", ids::uuid(&[key, &format!("part-{number}")]).replace('-', "")));
+                self.answered.remove(&id);
                 said.call(&id, &call.text("name").unwrap_or_default(), call.json("args"));
             } else if let Some(response) = part.object("functionResponse") {
                 let (output, is_error) = response_content(&response);

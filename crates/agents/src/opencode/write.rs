@@ -90,15 +90,17 @@ impl native::Writer for Writer<'_> {
         };
         let fields = Fields::parse(text).unwrap_or_default();
         let info = fields.object("info").unwrap_or_default();
+        let from = &self.transcript.session.id;
+        let moved = self.session_id != from;
         if info.text("role").as_deref() == Some("user") {
-            self.parent = info.word("id");
+            let id = info.word("id");
+            self.parent = if moved { id.map(|id| ids::opencode_copy(&id, self.session_id)) } else { id };
         }
         if let Some(at) = info.object("time").and_then(|time| time.time("created")) {
             self.at = self.at.max(at);
         }
-        let moved = self.session_id != self.transcript.session.id;
         self.messages
-            .push(if moved { with_session(&message, self.session_id) } else { message });
+            .push(if moved { in_copy(&message, from, self.session_id) } else { message });
     }
 
     fn close(&mut self) {
@@ -267,17 +269,23 @@ impl Writer<'_> {
     }
 }
 
-/// A message of another session's ID.
-fn with_session(message: &Json, session_id: &str) -> Json {
-    let id = raw::json(session_id);
-    let parts = Fields::parse(message.as_str())
-        .map(|fields| fields.list("parts"))
-        .unwrap_or_default();
-    let parts: Vec<Json> = parts
-        .into_iter()
-        .map(|part| raw::put(&Json::from_raw(part), "/sessionID", &id))
-        .collect();
-    raw::put(&raw::put(message, "/info/sessionID", &id), "/parts", &raw::json(&parts))
+/// A message in a copy of its session: IDs name a message or part of all sessions, so it has others there.
+fn in_copy(message: &Json, from: &str, to: &str) -> Json {
+    let fields = Fields::parse(message.as_str()).unwrap_or_default();
+    let info = fields.object("info").unwrap_or_default();
+    let mut known: Vec<String> = [info.word("id"), info.word("parentID")].into_iter().flatten().collect();
+    for part in fields.objects("parts") {
+        known.extend(part.word("id"));
+        let attached = part.object("state").map(|state| state.objects("attachments")).unwrap_or_default();
+        known.extend(attached.iter().filter_map(|file| file.word("id")));
+    }
+    // A quoted ID is a whole value: within another text its quotes would be escaped.
+    let quoted = |id: &str| format!("\"{id}\"");
+    let text = message.as_str().replace(&quoted(from), &quoted(to));
+    let text = known
+        .iter()
+        .fold(text, |text, id| text.replace(&quoted(id), &quoted(&ids::opencode_copy(id, to))));
+    Json::from_text(text).unwrap_or_else(|_| message.clone())
 }
 
 fn file(medium: &Medium) -> Value {

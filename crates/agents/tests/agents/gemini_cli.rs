@@ -171,7 +171,8 @@ fn a_chat_that_was_gone_on_with_says_each_call_and_result_once() {
         json!({"content": [{"text": "Both."}, call("c1"), call("c2"), {"text": "Wait."}], "toolCalls": [own("c1"), own("c2")]}),
     );
     let again = record("m2_response", "user", json!({"content": all}));
-    let messages = json!({"$set": {"messages": [user("m1", "hi"), answer, again, user("m3", "go on")]}});
+    let once_more = record("m4", "user", json!({"content": all}));
+    let messages = json!({"$set": {"messages": [user("m1", "hi"), answer, again, once_more, user("m3", "go on")]}});
     let transcript = log(&[head(), messages]);
     let expected = [
         "user: hi",

@@ -56,8 +56,8 @@ pub(super) fn run(arguments: &ResumeArguments) -> Result<u8, CliError> {
         ..WriteOptions::default()
     };
     // The agent's own session is there already: what goes on is a copy of it.
-    if transcript.runtime == to.name() && throughline_agents::ids::is_uuid(&transcript.session.id) {
-        options.session_id = Some(throughline_agents::ids::copy_of(to.name(), &transcript.session.id));
+    if transcript.runtime == to.name() {
+        options.session_id = Some(throughline_agents::ids::copy_of(&transcript));
     }
     let written = to.write(&transcript, &options)?;
     if written.loss.is_unsupported() {
