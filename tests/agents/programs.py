@@ -139,8 +139,8 @@ stream_max_retries = 0
         assert plan["command"][:3] == ["codex", "exec", "resume"], plan
         return self.run(self.command("resume", *plan["command"][3:], prompt, model=model))
 
-    def app_server(self, method, items, prompt):
-        """Goes on with a list of items, given to the server in one of the two ways that it knows."""
+    def app_server(self, method, items, *prompts):
+        """Goes on with a list of items, given to the server in one of the two ways that it knows; then one prompt after the other."""
         process = subprocess.Popen([self.binary, "app-server"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=self.env(), cwd=self.cwd, text=True)
         watch = threading.Timer(SECONDS, process.kill)
         watch.start()
@@ -172,8 +172,9 @@ stream_max_retries = 0
             else:
                 thread = ask(2, "thread/start")["thread"]["id"]
                 ask(3, method, threadId=thread, items=items)
-            ask(4, "turn/start", threadId=thread, input=[{"type": "text", "text": prompt}])
-            wait(lambda message: message.get("method") == "turn/completed")
+            for number, prompt in enumerate(prompts, 4):
+                ask(number, "turn/start", threadId=thread, input=[{"type": "text", "text": prompt}])
+                wait(lambda message: message.get("method") == "turn/completed")
         finally:
             watch.cancel()
             process.kill()

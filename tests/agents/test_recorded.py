@@ -67,7 +67,7 @@ def add(name, check, *words):
 for runtime in RUNTIMES if ALL else ["claude-code"]:
     add(f"{runtime}_as_a_copy", "copies", runtime)
 for source, target in [(s, t) for s in RUNTIMES for t in RUNTIMES if s != t and ALL]:
-    add(f"{target}_from_{source}", "crosses", source, target)
+    add(f"recorded_{target}_from_{source}", "crosses", source, target)
 
 
 if __name__ == "__main__":

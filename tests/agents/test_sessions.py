@@ -15,7 +15,7 @@ from suite import ALL, AgentTest, quoted
 # Target and source. The first ones are the short selection: each target once, each source once.
 SHORT = [("claude-code", "codex"), ("codex", "opencode"), ("opencode", "gemini-cli"), ("gemini-cli", "claude-code")]
 PAIRS = [(target, source) for target in WRITERS for source in WRITERS if target != source]
-NEXT = "And one more thing."
+NEXT, LAST = "And one more thing.", "And the last one."
 
 
 def expected(target, source):
@@ -60,6 +60,12 @@ class Sessions(AgentTest):
         self.assertEqual(heard, again[: len(heard)])
         self.assertEqual(["assistant", "user"], [event[0] for event in again[len(heard) :]])
         self.assertEqual(quoted(program, NEXT), again[-1][1])
+        # Asked once more, Throughline leaves the conversation that the client has going alone.
+        live = self.resume(program, str(file), "--from", source)
+        self.assertEqual(plan["command"], live["command"])
+        third = once(target, in_order(target, self.go_on(program, live, LAST)))
+        self.assertEqual(again, third[: len(again)])
+        self.assertEqual(["assistant", "user"], [event[0] for event in third[len(again) :]])
 
 
 def add(target, source):
@@ -84,6 +90,21 @@ class OtherForms(AgentTest):
             with self.subTest(method):
                 heard = self.heard(program, lambda: program.app_server(method, items, PROMPT), PROMPT)  # noqa: B023
                 self.assertEqual([*expected("codex", "claude-code"), ("user", PROMPT)], heard)
+
+    def test_a_running_session_gets_the_next_message_alone(self):
+        program = self.program("codex")
+        items = json.loads(self.convert(program, "response-items"))
+        after = self.sim.mark()
+        done = program.app_server("thread/resume", items, PROMPT, NEXT, LAST)
+        bodies = [entry["body"] for entry in self.requests(program, after, PROMPT)]
+        self.assertEqual(3, len(bodies))
+        # All that was told before is told again byte for byte, under the key that the runtime chose: its provider has it cached.
+        for earlier, later in zip(bodies, bodies[1:]):
+            self.assertEqual(earlier["input"], later["input"][: len(earlier["input"])])
+            self.assertEqual(["assistant", "user"], [item["role"] for item in later["input"][len(earlier["input"]) :]])
+            self.assertEqual(earlier["prompt_cache_key"], later["prompt_cache_key"])
+        usage = [json.loads(line)["params"]["tokenUsage"]["last"] for line in done.out.splitlines() if '"thread/tokenUsage/updated"' in line]
+        self.assertEqual([0, usage[0]["inputTokens"]], [told["cachedInputTokens"] for told in usage[:2]])
 
     def test_opencode_takes_the_prelude_as_a_prompt(self):
         program = self.program("opencode")

@@ -101,6 +101,7 @@ pub(crate) fn full(fuzz_seconds: u64) -> Result<(), Failure> {
     repo::execute("env", &kills)?;
     repo::execute("cargo", &["build", "--locked", "--release", "-p", "throughline-cli"])?;
     run(false)?;
+    repo::execute("tests/agents/run", &["--all"])?;
     crate::fuzz::run(fuzz_seconds)
 }
 

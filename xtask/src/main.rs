@@ -25,7 +25,7 @@ const USAGE: &str = "usage: cargo run -p xtask -- COMMAND
                       (--raise: write better figures to the floor)
   fuzz [SECONDS]      every fuzz target for this long (30)
   full [SECONDS]      everything but rustdoc and end-to-end tests: tidy, docs, clauses, tests, 200 kills of the store, lints,
-                      release build, corpus, and every fuzz target for this long (30)";
+                      release build, corpus, real coding agents (every pair of runtimes), and every fuzz target for this long (30)";
 
 /// How long a fuzz target runs.
 fn seconds(rest: &[&str]) -> Result<u64, Failure> {

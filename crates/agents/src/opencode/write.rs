@@ -94,7 +94,11 @@ impl native::Writer for Writer<'_> {
         let moved = self.session_id != from;
         if info.text("role").as_deref() == Some("user") {
             let id = info.word("id");
-            self.parent = if moved { id.map(|id| ids::opencode_copy(&id, self.session_id)) } else { id };
+            self.parent = if moved {
+                id.map(|id| ids::opencode_copy(&id, self.session_id))
+            } else {
+                id
+            };
         }
         if let Some(at) = info.object("time").and_then(|time| time.time("created")) {
             self.at = self.at.max(at);

@@ -8,25 +8,25 @@ use std::process::Command;
 const ID: &str = "5f0d0000-0000-4000-8000-000000000001";
 
 /// A machine of its own: a home directory and a place for a store.
-struct Machine(tempfile::TempDir);
+pub(crate) struct Machine(tempfile::TempDir);
 
 impl Machine {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
 
-    fn path(&self, below: &str) -> PathBuf {
+    pub(crate) fn path(&self, below: &str) -> PathBuf {
         self.0.path().join(below)
     }
 
-    fn file(&self, below: &str, content: impl AsRef<[u8]>) -> String {
+    pub(crate) fn file(&self, below: &str, content: impl AsRef<[u8]>) -> String {
         let path = self.path(below);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, content).unwrap();
         path.to_str().unwrap().to_owned()
     }
 
-    fn run(&self, arguments: &[&str]) -> Run {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Run {
         let mut command = Command::new(env!("CARGO_BIN_EXE_throughline"));
         for name in [
             "CLAUDE_CONFIG_DIR",
@@ -50,7 +50,7 @@ impl Machine {
         }
     }
 
-    fn ok(&self, arguments: &[&str]) -> Value {
+    pub(crate) fn ok(&self, arguments: &[&str]) -> Value {
         let run = self.run(arguments);
         assert_eq!(run.exit, 0, "{arguments:?}: {run:?}");
         run.json()

@@ -42,6 +42,9 @@ struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     import: Option<Vec<String>>,
     command: Vec<String>,
+    /// The agent went on with this session before: nothing was written.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    live: bool,
     loss: UnifiedLossReport,
 }
 
@@ -69,7 +72,10 @@ pub(super) fn run(arguments: &ResumeArguments) -> Result<u8, CliError> {
         .ok_or_else(|| CliError::usage("--to: nothing goes on with this form"))?;
     let path = place(to, &plan, &written, &cwd)?;
     let content = written.files.first().map(|file| file.content.as_str()).unwrap_or_default();
-    convert::create(&path, content)?;
+    let live = is_live(&path, content);
+    if !live {
+        convert::create(&path, content)?;
+    }
     let file = path.display().to_string();
     let import = plan.import.map(|mut import| {
         import.push(file.clone());
@@ -82,9 +88,17 @@ pub(super) fn run(arguments: &ResumeArguments) -> Result<u8, CliError> {
         cwd,
         import,
         command: plan.command,
+        live,
         loss: written.loss,
     })?;
     Ok(0)
+}
+
+/// Whether the agent has gone on with this session already: what was written is there, with more behind it. Then that conversation
+/// is the one to go on with, and nothing is written.
+fn is_live(path: &Path, content: &str) -> bool {
+    let known = std::fs::read(path).unwrap_or_default();
+    known.len() > content.len() && known.starts_with(content.as_bytes())
 }
 
 /// The session that is meant: in a file, in the store, or of an agent on this machine.
