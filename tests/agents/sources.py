@@ -4,7 +4,7 @@ import json
 
 from story import STORY, User
 
-CWD = "/home/user/project"
+CWD = "/nowhere/project"
 MILLIS = 1_788_000_000_000
 
 
@@ -84,7 +84,7 @@ def codex():
     line("session_meta", {"id": thread, "timestamp": "2026-08-29T10:40:00.000Z", "cwd": CWD, "originator": "codex_exec", "cli_version": "0.171.0", "source": "exec"})
     line("turn_context", {"cwd": CWD, "model": "gpt-5.4", "approval_policy": "never", "sandbox_policy": {"type": "read-only"}, "summary": "auto"})
     item(type="message", role="developer", content=[{"type": "input_text", "text": "<permissions instructions>Never.</permissions instructions>"}])
-    item(type="message", role="user", content=[{"type": "input_text", "text": "<environment_context>\n  <cwd>/home/user/project</cwd>\n</environment_context>"}])
+    item(type="message", role="user", content=[{"type": "input_text", "text": "<environment_context>\n  <cwd>/nowhere/project</cwd>\n</environment_context>"}])
     image = lambda data: {"type": "input_image", "image_url": url(data)}  # noqa: E731
     for turn in STORY:
         if isinstance(turn, User):
