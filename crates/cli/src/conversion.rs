@@ -109,6 +109,10 @@ impl Conversion {
                 return Err(CliError::usage("clientVersion: expected 5, 6 or 7, for vercel-uimessage").at("/clientVersion"));
             }
         }
+        from.check_dialect("dialect", options.dialect.as_deref())?;
+        if let Some(to) = &to {
+            to.check_dialect("targetDialect", options.target_dialect.as_deref())?;
+        }
         if kind != Kind::Request && !options.requirements.is_empty() {
             return Err(CliError::usage("requirements: only a request has them").at("/requirements"));
         }

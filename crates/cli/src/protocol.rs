@@ -38,6 +38,24 @@ impl Protocol {
         };
         Ok(Self { family, codec })
     }
+
+    /// Whether a word that an option gives is a dialect of the protocol. A word that is none would change nothing, in silence.
+    ///
+    /// # Errors
+    /// `invalid-request.usage` with the words that there are.
+    pub fn check_dialect(&self, option: &str, word: Option<&str>) -> Result<(), CliError> {
+        let known = self.codec.dialects();
+        let Some(word) = word.filter(|word| !known.contains(word)) else {
+            return Ok(());
+        };
+        let there = if known.is_empty() {
+            "it has none".to_owned()
+        } else {
+            format!("known are {}", known.join(", "))
+        };
+        let message = format!("{option}: {word:?} is no dialect of {}; {there}", self.family);
+        Err(CliError::usage(message).at(format!("/{option}")))
+    }
 }
 
 impl std::fmt::Debug for Protocol {

@@ -168,6 +168,8 @@ pub struct Target {
     pub requirements: Vec<(Feature, UnifiedRequirement)>,
     /// Dialect to write.
     pub dialect: Option<String>,
+    /// Whether its answers begin with their reasoning as a `<think>` block.
+    pub reasoning_tags: bool,
     /// Whether state that clients present counts as this owner's (`client_state = "same-account"`).
     pub client_state_is_ours: bool,
 }

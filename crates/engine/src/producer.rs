@@ -214,6 +214,7 @@ impl Producer {
             model_provider: target.model_provider.clone(),
             requested_model: Some(target.model.clone()),
             dialect: target.dialect.clone(),
+            reasoning_tags: target.reasoning_tags,
             owner_fingerprint: owner_fingerprint(&target.owner).map_err(|e| Stop::Failed(e.to_unified()))?,
             synthetic: self.engine.synthetic.clone(),
         })

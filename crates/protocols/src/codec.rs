@@ -203,6 +203,11 @@ pub trait Codec: Send + Sync {
     /// What the protocol can express.
     fn capabilities(&self) -> &'static CapabilityTable;
 
+    /// Words for [`EncodeContext::dialect`] and [`DecodeContext::dialect`]; others are read as none.
+    fn dialects(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
+
     /// Reads a request body.
     ///
     /// # Errors

@@ -39,6 +39,8 @@ pub struct DecodeContext {
     pub requested_model: Option<String>,
     /// Dialect, for what a payload cannot show.
     pub dialect: Option<String>,
+    /// Whether a `<think>` block at the begin of an answer's text is reasoning, although the dialect does not say so.
+    pub reasoning_tags: bool,
     /// Fingerprint of the owner of private resources in the payload.
     pub owner_fingerprint: Sha256,
     /// Recognises signatures that this gateway made.
@@ -60,6 +62,7 @@ impl DecodeContext {
             model_provider: None,
             requested_model: None,
             dialect: None,
+            reasoning_tags: false,
             owner_fingerprint: Sha256::of(b"unknown"),
             synthetic: SyntheticSealer::offline(),
         }

@@ -830,9 +830,10 @@ fn media_go_where_the_dialect_reads_them() {
 #[test]
 fn the_dialect_of_an_answer_tells_what_its_payload_cannot() {
     let body = answer(&json!({"role": "assistant", "content": "<think>t</think>a"}), "stop");
-    let text = |dialect: Option<&str>| {
+    let read = |dialect: Option<&str>, reasoning_tags: bool| {
         let mut decode = DecodeContext::offline();
         decode.dialect = dialect.map(str::to_owned);
+        decode.reasoning_tags = reasoning_tags;
         let mut fold = throughline_protocols::offline::OfflineFold::new();
         fold.push(OpenAiChat.decode_response(body.to_string().as_bytes(), &decode).unwrap())
             .unwrap();
@@ -843,8 +844,12 @@ fn the_dialect_of_an_answer_tells_what_its_payload_cannot() {
             .map(|i| (i.body.kind(), i.parts()[0].as_text().unwrap().to_owned()))
             .collect::<Vec<_>>()
     };
-    assert_eq!(text(None), [("message", "<think>t</think>a".to_owned())]);
-    assert_eq!(text(Some("minimax")), [("reasoning", "t".to_owned()), ("message", "a".to_owned())]);
+    let apart = [("reasoning", "t".to_owned()), ("message", "a".to_owned())];
+    assert_eq!(read(None, false), [("message", "<think>t</think>a".to_owned())]);
+    assert_eq!(read(Some("minimax"), false), apart);
+    // A route may know it of its server, whatever the dialect.
+    assert_eq!(read(None, true), apart);
+    assert_eq!(read(Some("vllm"), true), apart);
     // A client of the dialect gets reasoning where it looks for it.
     let mut result = fold_response(&answer(
         &json!({"role": "assistant", "content": "a", "reasoning_content": "t"}),

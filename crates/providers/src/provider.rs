@@ -41,6 +41,8 @@ pub struct ProviderSpec {
     pub retry: RetryPolicy,
     /// Dialect of the chat protocol.
     pub dialect: Option<String>,
+    /// Whether its answers begin with their reasoning as a `<think>` block.
+    pub reasoning_tags: bool,
     /// How runs of an agent are followed.
     pub follow: FollowPolicy,
 }
@@ -61,6 +63,7 @@ impl ProviderSpec {
             timeouts: Timeouts::default(),
             retry: RetryPolicy::default(),
             dialect: None,
+            reasoning_tags: false,
             follow: FollowPolicy::default(),
         }
     }
@@ -83,6 +86,7 @@ pub struct Provider {
     name: String,
     kind: ProviderKind,
     dialect: Option<String>,
+    reasoning_tags: bool,
     codec: Arc<dyn Codec>,
     owner: UnifiedResourceOwner,
     upstream: Arc<dyn Upstream>,
@@ -169,6 +173,7 @@ impl Provider {
             name: spec.name,
             kind: spec.kind,
             dialect: spec.dialect,
+            reasoning_tags: spec.reasoning_tags,
             codec,
             owner,
             upstream,
@@ -217,6 +222,7 @@ impl Provider {
             capabilities,
             requirements: options.requirements.clone(),
             dialect: self.dialect.clone(),
+            reasoning_tags: self.reasoning_tags,
             client_state_is_ours: options.client_state_is_ours,
         })
     }

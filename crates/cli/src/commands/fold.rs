@@ -25,6 +25,7 @@ struct FoldReport {
 /// [`CliError`] with the exit code.
 pub fn run(arguments: &FoldArguments) -> Result<u8, CliError> {
     let from = Protocol::named(&arguments.from)?;
+    from.check_dialect("dialect", arguments.dialect.as_deref())?;
     let input = Source::parse(&arguments.file).read()?;
     let context = decode_context(arguments.model.as_deref(), arguments.dialect.as_deref());
     let folded = fold_stream(&from, &context, &stream_bytes(&input, arguments.lines), arguments.split)?;

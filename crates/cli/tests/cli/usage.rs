@@ -43,6 +43,14 @@ fn bad_usage_is_one_error_object_and_exit_2() {
         (&["fold", "--from", CHAT, "--split", "0", "-"], &[], "invalid-request.usage"),
         (&["fold", "--from", "telegraph", "-"], &[], "invalid-request.unknown-protocol"),
         (&["fingerprint"], &[], "invalid-request.usage"),
+        (&request, &["--dialect", "deepsek", "-"], "invalid-request.usage"),
+        (&request, &["--to", CHAT, "--target-dialect", "codex", "-"], "invalid-request.usage"),
+        (
+            &request,
+            &["--to", "anthropic-messages", "--target-dialect", "deepseek", "-"],
+            "invalid-request.usage",
+        ),
+        (&["fold", "--from", CHAT, "--dialect", "deepsek", "-"], &[], "invalid-request.usage"),
     ];
     for (command, more, code) in cases {
         let arguments: Vec<&str> = command.iter().chain(*more).copied().collect();

@@ -138,6 +138,7 @@ impl Router for Route {
             upstream: Arc::new(Account(Arc::clone(&self.provider))),
             requirements: Vec::new(),
             dialect: None,
+            reasoning_tags: false,
             client_state_is_ours: false,
         }])
     }

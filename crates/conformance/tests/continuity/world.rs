@@ -227,6 +227,7 @@ impl Router for World {
             upstream: Arc::new(Driver(self.account(&family))),
             requirements: Vec::new(),
             dialect: None,
+            reasoning_tags: false,
             client_state_is_ours: false,
         }])
     }

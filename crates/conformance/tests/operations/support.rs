@@ -202,6 +202,7 @@ impl Router for World {
             upstream: Arc::<Provider>::clone(&self.provider),
             requirements: Vec::new(),
             dialect: None,
+            reasoning_tags: false,
             client_state_is_ours: false,
         }])
     }

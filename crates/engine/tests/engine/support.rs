@@ -192,6 +192,7 @@ impl World {
             upstream: Arc::<ScriptHandle>::clone(script),
             requirements: self.requirements.clone(),
             dialect: None,
+            reasoning_tags: false,
             client_state_is_ours: false,
         }
     }

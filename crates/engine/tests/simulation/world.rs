@@ -271,6 +271,7 @@ impl World {
             upstream: Arc::<Account>::clone(account),
             requirements: Vec::new(),
             dialect: None,
+            reasoning_tags: false,
             client_state_is_ours: false,
         }
     }

@@ -199,6 +199,8 @@ pub struct ProviderConfig {
     pub retry: RetryPolicy,
     /// Dialect of the chat protocol.
     pub dialect: Option<String>,
+    /// Whether its answers begin with their reasoning as a `<think>` block.
+    pub reasoning_tags: bool,
 }
 
 impl ProviderConfig {
@@ -240,6 +242,7 @@ impl ProviderConfig {
             timeouts: self.timeouts,
             retry: self.retry,
             dialect: self.dialect.clone(),
+            reasoning_tags: self.reasoning_tags,
             ..ProviderSpec::new(self.name.value.clone(), self.kind)
         })
     }

@@ -9,26 +9,10 @@ use super::{
 use std::net::SocketAddr;
 use std::path::Path;
 use throughline_format::{ProtocolFamily, UnifiedRequirement};
-use throughline_protocols::Feature;
+use throughline_protocols::{Feature, codec_of};
 use throughline_providers::headers::may_be_forwarded;
 use throughline_providers::{Endpoint, ProviderKind, RetryPolicy, Timeouts};
 use toml::de::DeTable;
-
-const DIALECTS: &[&str] = &[
-    "openai",
-    "deepseek",
-    "openrouter",
-    "groq",
-    "mistral",
-    "xai",
-    "qwen",
-    "kimi",
-    "glm",
-    "minimax",
-    "vllm",
-    "llama-cpp",
-    "ollama",
-];
 
 /// Reads a configuration. `file` is its name for messages; paths in it count from its folder.
 ///
@@ -256,12 +240,13 @@ fn provider(name: String, section: &Section<'_, '_>, file: &Path) -> Option<Prov
         policy.finish(&[]);
     }
     let dialect = section.text("dialect").map(|dialect| dialect.value);
-    if dialect.as_ref().is_some_and(|dialect| !DIALECTS.contains(&dialect.as_str())) {
-        section.problem("dialect", format!("unknown dialect; known are {}", DIALECTS.join(", ")));
+    let known = codec_of(&ProtocolFamily::OpenAiChat)
+        .map(|codec| codec.dialects())
+        .unwrap_or_default();
+    if dialect.as_ref().is_some_and(|dialect| !known.contains(&dialect.as_str())) {
+        section.problem("dialect", format!("unknown dialect; known are {}", known.join(", ")));
     }
-    if section.boolean("reasoning_tags") == Some(true) {
-        section.problem("reasoning_tags", "is not available in this version");
-    }
+    let reasoning_tags = section.boolean("reasoning_tags").unwrap_or(false);
     section.finish(SECRET_HINTS);
     let name = Placed {
         value: name,
@@ -280,6 +265,7 @@ fn provider(name: String, section: &Section<'_, '_>, file: &Path) -> Option<Prov
         timeouts,
         retry,
         dialect,
+        reasoning_tags,
     })
 }
 

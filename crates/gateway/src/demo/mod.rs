@@ -42,6 +42,7 @@ pub(crate) fn configure(config: &mut Config, upstream: SocketAddr, key: &str) ->
             timeouts: Timeouts::default(),
             retry: RetryPolicy::default(),
             dialect: None,
+            reasoning_tags: false,
         });
         config.routes.insert(
             index,

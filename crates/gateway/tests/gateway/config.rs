@@ -51,7 +51,7 @@ api_key_file = "keys/openai"
 kind = "openai-compatible"
 dialect = "vllm"
 base_url = "http://127.0.0.1:8000/v1"
-reasoning_tags = false
+reasoning_tags = true
 
 [[routes]]
 match = "claude-*"
@@ -112,6 +112,7 @@ fn every_key_is_read() {
         (Duration::from_secs(2), 3, Some(64))
     );
     assert_eq!(local.dialect.as_deref(), Some("vllm"));
+    assert!(local.reasoning_tags && !openai.reasoning_tags);
 
     let [claude, fast] = config.routes.as_slice() else {
         panic!("two routes")
@@ -227,7 +228,7 @@ fn errors_of_providers() {
         &[
             "throughline.toml:4: providers.a.timeouts.conect: unknown key; known here are connect, first_byte, idle",
             "throughline.toml:5: providers.a.retry.attempts: expected a whole number from 1 to 10",
-            "throughline.toml:6: providers.a.dialect: unknown dialect; known are openai, deepseek, openrouter, groq, mistral, xai, qwen, kimi, glm, minimax, vllm, llama-cpp, ollama",
+            "throughline.toml:6: providers.a.dialect: unknown dialect; known are openai, azure, deepseek, openrouter, groq, mistral, xai, qwen, kimi, glm, minimax, vllm, llama-cpp, ollama",
         ],
     );
 }

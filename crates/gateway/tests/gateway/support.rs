@@ -112,6 +112,7 @@ impl TargetSource for Source {
             capabilities,
             requirements: options.requirements.clone(),
             dialect: None,
+            reasoning_tags: false,
             client_state_is_ours: false,
         })
     }

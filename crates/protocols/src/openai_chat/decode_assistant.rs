@@ -74,7 +74,7 @@ impl RequestDecoder<'_> {
     }
 
     fn has_tags(&self, text: &str) -> bool {
-        let is_dialect = Dialect::of(self.context.dialect.as_deref()).reasoning == TAGS;
+        let is_dialect = self.context.reasoning_tags || Dialect::of(self.context.dialect.as_deref()).reasoning == TAGS;
         is_dialect && matches!(TagSplitter::default().push(text).first(), Some(Piece::Thought(_)))
     }
 

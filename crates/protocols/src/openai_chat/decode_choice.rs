@@ -251,7 +251,7 @@ impl ChoiceState {
 
     /// Content as one text, which begins with its reasoning in some dialects.
     fn content(&mut self, answer: &mut AnswerDecoder, text: &str, mut tokens: Option<Vec<UnifiedTokenLogprob>>) {
-        if answer.dialect.reasoning != TAGS {
+        if !answer.splits_tags {
             self.text(answer, text, tokens, None);
             return;
         }

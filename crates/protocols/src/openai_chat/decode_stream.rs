@@ -6,6 +6,7 @@
 use super::decode_choice::{CANDIDATES, ChoiceState};
 use super::dialect::Dialect;
 use super::private::{self, Form, Leftovers, UNMAPPED};
+use super::reasoning::TAGS;
 use super::{profile, usage, wire};
 use crate::codec::{Decoded, StreamDecoder};
 use crate::context::DecodeContext;
@@ -29,6 +30,8 @@ pub(super) struct AnswerDecoder {
     pub context: DecodeContext,
     /// For what the payload cannot show.
     pub dialect: &'static Dialect,
+    /// The text may begin with its reasoning in tags.
+    pub splits_tags: bool,
     pub out: Decoded,
     /// The answer comes as a whole.
     pub whole: bool,
@@ -51,6 +54,7 @@ impl AnswerDecoder {
     pub(super) fn new(context: DecodeContext, whole: bool) -> Self {
         Self {
             dialect: Dialect::of(context.dialect.as_deref()),
+            splits_tags: context.reasoning_tags || Dialect::of(context.dialect.as_deref()).reasoning == TAGS,
             context,
             out: Decoded::default(),
             whole,

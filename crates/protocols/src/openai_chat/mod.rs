@@ -94,6 +94,10 @@ impl Codec for OpenAiChat {
         &capabilities::TABLE
     }
 
+    fn dialects(&self) -> Vec<&'static str> {
+        dialect::DIALECTS.iter().map(|dialect| dialect.name).collect()
+    }
+
     fn decode_request(&self, body: &[u8], context: &DecodeContext) -> Result<DecodedRequest, UnifiedError> {
         decode_request::decode(body, context)
     }

@@ -3,6 +3,7 @@
 //! Every call of the client gets its output and every output its call, reasoning stands before what it was made with, IDs of the
 //! provider go back to their owner only. Each repair is a loss entry. The rest of the body: [`super::encode_settings`].
 
+use super::CODEX;
 use super::encode_history::HistoryEncoder;
 use super::encode_settings::Settings;
 use super::encode_tools::Tools;
@@ -62,7 +63,7 @@ pub(super) fn encode(request: &UnifiedRequestV2, context: &EncodeContext) -> Enc
     }
     if let Some(instructions) = instructions {
         body.put("instructions", Node::text(&instructions));
-    } else if context.dialect.as_deref() == Some("codex") {
+    } else if context.dialect.as_deref() == Some(CODEX) {
         // The service refuses a request without them.
         body.put("instructions", Node::text(""));
     }
@@ -92,7 +93,7 @@ pub(super) fn encode(request: &UnifiedRequestV2, context: &EncodeContext) -> Enc
     if is_own {
         kept::restore(&mut body, &entries, &root_form);
     }
-    if let Some(store) = store.filter(|_| context.dialect.as_deref() == Some("codex")) {
+    if let Some(store) = store.filter(|_| context.dialect.as_deref() == Some(CODEX)) {
         body.put("store", store);
     }
     if context.stream {

@@ -1,5 +1,6 @@
 //! What stands beside the input, to the wire.
 
+use super::CODEX;
 use super::decode_settings::INCLUDES;
 use super::wire::Node;
 use super::{encode_tools, kept};
@@ -112,7 +113,7 @@ impl Settings<'_> {
         put("metadata", self.labels(request));
         let user = request.metadata.as_ref().and_then(|metadata| metadata.end_user_ref.as_deref());
         put("user", user.filter(|_| self.says(Feature::MetadataEndUser)).map(Node::text));
-        if self.dialect == Some("codex") {
+        if self.dialect == Some(CODEX) {
             self.codex(&mut body);
         }
         body

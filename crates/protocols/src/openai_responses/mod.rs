@@ -51,6 +51,9 @@ use throughline_format::{ProtocolFamily, UnifiedError, UnifiedProtocolProfile, U
 /// Longest call ID.
 pub const CALL_ID_LENGTH: usize = 64;
 
+/// Dialect of the service behind Codex.
+const CODEX: &str = "codex";
+
 /// The codec.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OpenAiResponses;
@@ -109,6 +112,10 @@ impl Codec for OpenAiResponses {
         errors::encode(error)
     }
 
+    fn dialects(&self) -> Vec<&'static str> {
+        vec!["openai", "azure", CODEX]
+    }
+
     fn wire_tool_name(&self, tool: &UnifiedToolDefinition, capabilities: &Capabilities) -> String {
         let name = tool.name.as_deref().unwrap_or_default();
         crate::tool_name::wire(None, name, capabilities.knobs().max_tool_name_length).into_owned()
@@ -125,7 +132,7 @@ impl Codec for OpenAiResponses {
         // Nothing is kept for a client of another protocol that did not ask for it, and the service of one dialect keeps nothing.
         let persist = request.state.as_ref().and_then(|state| state.persist.as_ref());
         let is_own = request.source.profile.family == ProtocolFamily::OpenAiResponses;
-        dialect != Some("codex") && persist.map_or(is_own, |persist| persist.value)
+        dialect != Some(CODEX) && persist.map_or(is_own, |persist| persist.value)
     }
 
     fn wire_call_id<'a>(&self, call_id: &'a str) -> Cow<'a, str> {

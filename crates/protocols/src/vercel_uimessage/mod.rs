@@ -130,6 +130,10 @@ impl Codec for VercelUiMessage {
         &capabilities::TABLE
     }
 
+    fn dialects(&self) -> Vec<&'static str> {
+        vec!["5", "6", "7"]
+    }
+
     fn decode_request(&self, body: &[u8], context: &DecodeContext) -> Result<DecodedRequest, UnifiedError> {
         decode_request::decode(body, context)
     }
