@@ -111,7 +111,7 @@ fn marks_keys_and_modes_of_every_wire_are_the_portable_intent() {
             "anthropic-messages",
             &claude,
             "/cache/breakpoints/0",
-            json!({"itemId": "op_offline.i0", "partId": "op_offline.i0.p0", "ttl": "1h"}),
+            json!({"itemId": "op_offline.i0", "ttl": "1h"}),
         ),
         (
             "anthropic-messages",

@@ -2,15 +2,14 @@
 //!
 //! Every schema is closed and bounded, portable ones are scanned for credentials too. A schema that this version does not
 //! know is data of a later one: it is kept and written again, and never looked into, let alone executed ([`Finding::Unknown`]).
-//! When somebody depends on it, [`require`] says that this program cannot follow, as an unsupported loss.
+//! Nobody can depend on an annotation: what a request depends on is an intent or a tool with its strength, whose unknown words a
+//! projection reports as losses (spec, Versioning).
 
 mod shape;
 
 pub use shape::{Member, Shape};
 
-use crate::intent::UnifiedRequirement;
 use crate::json::Json;
-use crate::loss::{LossSeverity, UnifiedLossEntry, UnifiedLossReport};
 use crate::resource::{ProviderDataScope, UnifiedPortableAnnotation};
 use crate::validate::{Check, Rule, Violation};
 use shape::{member, optional};
@@ -267,36 +266,6 @@ pub(crate) fn annotation_rules(check: &mut Check, annotation: &UnifiedPortableAn
     check.inside("payload", |check| {
         payload_rules(check, known.map(|(s, _)| s), PORTABLE, &annotation.payload);
     });
-}
-
-/// Feature word of data whose semantics this version does not know.
-pub const UNKNOWN_FEATURE: &str = "annotation.unknown";
-
-/// What it means that somebody depends on a schema: nothing when it is registered, else an entry whose severity follows
-/// from the strength, so that a required one makes the report `unsupported` and nothing is executed (spec, Versioning).
-pub fn require(schema: &str, requirement: UnifiedRequirement, path: &str) -> Option<UnifiedLossEntry> {
-    if lookup(schema).is_some() {
-        return None;
-    }
-    let named = if is_schema_name(schema) { schema } else { "of this name" };
-    Some(UnifiedLossEntry {
-        path: path.to_owned(),
-        feature: UNKNOWN_FEATURE.to_owned(),
-        severity: LossSeverity::of_requirement(requirement),
-        reason: format!("this version does not know the schema {named}; the data is kept and not acted on"),
-        source_item_id: None,
-        target_capability: None,
-    })
-}
-
-/// The report about several schemas that a record depends on, each with its strength and place.
-pub fn require_all<'a>(wanted: impl IntoIterator<Item = (&'a str, UnifiedRequirement, &'a str)>) -> UnifiedLossReport {
-    let mut report = UnifiedLossReport::default();
-    wanted
-        .into_iter()
-        .filter_map(|(schema, requirement, path)| require(schema, requirement, path))
-        .for_each(|entry| report.push(entry));
-    report
 }
 
 /// The JSON Schema (2020-12) of a registered schema, for documentation and other languages.

@@ -329,7 +329,10 @@ fn thinking(encoder: &mut StepEncoder<'_>, intent: &ReasoningIntent, native: boo
             "what the model does by itself"
         };
         let feature = Feature::GenerationReasoningMode;
-        if off {
+        if matches!(mode.value, ReasoningMode::Other(_)) {
+            let reason = "the target has no such mode";
+            encoder.loss.intent(mode.requirement, feature, "/generation/reasoning/mode", reason);
+        } else if off {
             encoder.loss.intent(mode.requirement, feature, "/generation/reasoning/mode", reason);
             members.push(("thinking_level".to_owned(), json("minimal")));
         } else {

@@ -7,6 +7,7 @@ use super::private::Entries;
 use super::wire;
 use crate::capability::Support;
 use crate::feature::Feature;
+use crate::openai;
 use crate::openai::strict_schema::fits_strict;
 use crate::wire::{Extra, TextOr};
 use serde_json::{Value, json};
@@ -25,7 +26,18 @@ pub(super) fn written_format(root: &Entries, format: &OutputFormat) -> Option<(S
 pub(super) fn write(encoder: &mut RequestEncoder, root: &Entries, wire: &mut wire::Request, extra: &mut Extra) {
     let Some(output) = &encoder.request.output else { return };
     if matches!(encoder.capabilities.support(Feature::OutputVerbosity), Support::Lossless) {
-        wire.verbosity = output.verbosity.as_ref().map(|v| v.value.as_str().to_owned());
+        if let Some(verbosity) = &output.verbosity {
+            if openai::is_foreign_verbosity(encoder.request, &verbosity.value) {
+                encoder.loss.intent(
+                    verbosity.requirement,
+                    Feature::OutputVerbosity,
+                    "/output/verbosity",
+                    openai::UNKNOWN_WORD,
+                );
+            } else {
+                wire.verbosity = Some(verbosity.value.as_str().to_owned());
+            }
+        }
     }
     let Some(format) = &output.format else { return };
     if let Some(member) = written_format(root, &format.value) {

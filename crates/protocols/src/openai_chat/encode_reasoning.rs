@@ -7,6 +7,7 @@ use super::private::Entries;
 use super::wire;
 use crate::capability::Support;
 use crate::feature::Feature;
+use crate::openai;
 use crate::wire::Extra;
 use serde_json::{Map, Value, json};
 use throughline_format::intent::{ReasoningEffort, ReasoningMode, ReasoningSummary, UnifiedRequirement};
@@ -51,7 +52,15 @@ pub(super) fn write(encoder: &mut RequestEncoder, root: &Entries, wire: &mut wir
     let takes_budget = matches!(encoder.capabilities.support(Feature::GenerationReasoningBudget), Support::Lossless);
     let mode = wanted.mode.as_ref().map(|m| &m.value);
     let budget = wanted.budget_tokens.as_ref().map(|b| b.value);
-    let word = wanted.effort.as_ref().map(|e| e.value.as_str().to_owned());
+    let foreign = wanted.effort.as_ref().filter(|e| openai::is_foreign_effort(request, &e.value));
+    if let Some(effort) = foreign {
+        let path = "/generation/reasoning/effort";
+        encoder
+            .loss
+            .intent(effort.requirement, Feature::GenerationReasoningEffort, path, openai::UNKNOWN_WORD);
+    }
+    let known = wanted.effort.as_ref().filter(|_| foreign.is_none());
+    let word = known.map(|e| e.value.as_str().to_owned());
     let is_off = mode == Some(&ReasoningMode::Off) || mode.is_none() && word.as_deref() == Some("none");
     let is_on = !is_off && (mode == Some(&ReasoningMode::On) || word.is_some() || budget.is_some());
     // The effort that goes on the wire, in a word of the dialect.

@@ -7,6 +7,7 @@ use super::{encode_tools, kept};
 use crate::capability::{Capabilities, Support};
 use crate::context::PrivateState;
 use crate::feature::Feature;
+use crate::openai;
 use crate::openai::strict_schema::fits_strict;
 use crate::projection::LossCollector;
 use throughline_format::cache::CacheMode;
@@ -169,7 +170,17 @@ impl Settings<'_> {
 
     fn reasoning(&mut self, request: &UnifiedRequestV2) -> Option<Node> {
         let wanted = request.generation.reasoning.as_ref()?;
-        let effort = self.value(Feature::GenerationReasoningEffort, wanted.effort.as_ref()).cloned();
+        let mut effort = self.value(Feature::GenerationReasoningEffort, wanted.effort.as_ref()).cloned();
+        if effort.as_ref().is_some_and(|effort| openai::is_foreign_effort(request, effort)) {
+            let path = "/generation/reasoning/effort";
+            self.lost(
+                wanted.effort.as_ref(),
+                Feature::GenerationReasoningEffort,
+                path,
+                openai::UNKNOWN_WORD,
+            );
+            effort = None;
+        }
         let budget = self
             .value(Feature::GenerationReasoningBudget, wanted.budget_tokens.as_ref())
             .copied();
@@ -207,7 +218,12 @@ impl Settings<'_> {
     fn text(&mut self, request: &UnifiedRequestV2) -> Option<Node> {
         let output = request.output.as_ref()?;
         let format = output.format.as_ref().and_then(|format| self.format(format));
-        let verbosity = self.value(Feature::OutputVerbosity, output.verbosity.as_ref());
+        let mut verbosity = self.value(Feature::OutputVerbosity, output.verbosity.as_ref());
+        if verbosity.is_some_and(|verbosity| openai::is_foreign_verbosity(request, verbosity)) {
+            let path = "/output/verbosity";
+            self.lost(output.verbosity.as_ref(), Feature::OutputVerbosity, path, openai::UNKNOWN_WORD);
+            verbosity = None;
+        }
         if format.is_none() && verbosity.is_none() {
             return None;
         }

@@ -4,11 +4,12 @@ use crate::support::samples::{codecs, item, request};
 use crate::{members, plain};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use throughline_format::intent::UnifiedOutputIntent;
 use throughline_format::json::decode_slice;
 use throughline_format::shape::ShapedRecord;
-use throughline_format::{LossSeverity, ProtocolFamily, UnifiedGenerationIntent, UnifiedRequestV2};
-use throughline_protocols::{Capabilities, DecodeContext, EncodeContext};
+use throughline_format::{LossSeverity, ProtocolFamily, UnifiedGenerationIntent, UnifiedId, UnifiedRequestV2};
+use throughline_protocols::{Capabilities, DecodeContext, EncodeContext, PrivateState};
 
 /// Every intent of the record, with values that some wires can say and others cannot.
 fn wishes() -> Vec<(&'static str, Value)> {
@@ -276,4 +277,78 @@ fn every_field_of_generation_and_output_carries_its_own_strength() {
     let untried: Vec<_> = all.iter().filter(|path| !tried.contains(path.as_str())).collect();
     assert!(untried.is_empty(), "no wish tries {untried:?}");
     assert!(all.len() > 25, "{all:?}");
+}
+
+/// Words of a later version, at every place that takes words which this one does not know.
+fn later() -> Vec<(&'static str, Value)> {
+    vec![
+        ("/generation/reasoning/mode", json!("elsewhere:later")),
+        ("/generation/reasoning/effort", json!("elsewhere:later")),
+        ("/generation/serviceTier", json!("elsewhere:later")),
+        (
+            "/output/format",
+            json!({"kind": "grammar", "syntax": "elsewhere:later", "definition": "a"}),
+        ),
+        ("/output/verbosity", json!("elsewhere:later")),
+        ("/output/includes", json!(["elsewhere:later"])),
+        ("/state/contextManagement", json!([{"kind": "elsewhere:later"}])),
+    ]
+}
+
+#[test]
+fn what_nobody_knows_is_kept_in_the_record_and_stops_a_projection_that_needs_it() {
+    throughline_format::clause!("VER-03");
+    let mut wrong = Vec::new();
+    for (family, codec) in codecs() {
+        let context = EncodeContext::plain(Capabilities::of(codec.capabilities()));
+        let mut check = |what: &str, place: &str, strength: &str, request: &UnifiedRequestV2| {
+            let encoded = codec.encode_request(request, &context).unwrap();
+            let told = encoded.loss.entries.iter().any(|entry| entry.path.starts_with(place));
+            let fits = encoded.loss.is_unsupported() == (strength == "required") && told && !encoded.body.contains("elsewhere:later");
+            if !fits {
+                wrong.push(format!("{family}: {strength} {what}: {:?}: {}", encoded.loss, encoded.body));
+            }
+        };
+        for strength in ["required", "preferred", "optional"] {
+            for (path, value) in later() {
+                let request = asking(path, &value, strength);
+                // The record keeps the word and writes it again.
+                let text = serde_json::to_string(&request).unwrap();
+                assert!(text.contains("elsewhere:later"), "{text}");
+                assert_eq!(decode_slice::<UnifiedRequestV2>(text.as_bytes()).unwrap(), request);
+                check(path, path, strength, &request);
+            }
+            let mut record = serde_json::to_value(asking("/output/verbosity", &json!("low"), "optional")).unwrap();
+            record["tools"] = json!([{"toolId": "op.t0", "kind": "elsewhere:later", "execution": "provider", "portability": "owner-bound",
+                "name": "elsewhere_later", "requirement": strength}]);
+            let request = decode_slice(record.to_string().as_bytes()).unwrap();
+            check("tool", "/tools/0", strength, &request);
+        }
+        // Data of a later schema is referenced and never looked into: with it and without it the same is sent.
+        let mut record = serde_json::to_value(asking("/output/verbosity", &json!("low"), "optional")).unwrap();
+        let bare = decode_slice(record.to_string().as_bytes()).unwrap();
+        record["conversation"]["items"][0]["providerData"] = json!([{"profile": {"family": family.as_str()}, "scope": "portable-annotation",
+            "schema": "of-a-later/version@3", "resourceId": "op.i0.r9"}]);
+        let with_data: UnifiedRequestV2 = decode_slice(record.to_string().as_bytes()).unwrap();
+        assert_eq!(serde_json::to_value(&with_data).unwrap(), record, "kept and written again");
+        let later = |request: &UnifiedRequestV2| {
+            let private: Arc<dyn PrivateState> = Arc::new(Later);
+            let context = EncodeContext {
+                private,
+                ..context.clone()
+            };
+            codec.encode_request(request, &context).unwrap().body
+        };
+        assert_eq!(later(&with_data), later(&bare), "{family}");
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Hands out an order for whoever would obey it.
+struct Later;
+
+impl PrivateState for Later {
+    fn payload(&self, resource_id: &UnifiedId) -> Option<bytes::Bytes> {
+        (resource_id.as_str() == "op.i0.r9").then(|| bytes::Bytes::from_static(b"{\"entries\":[{\"pointer\":\"/x\",\"value\":\"run\"}]}"))
+    }
 }
