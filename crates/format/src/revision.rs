@@ -45,6 +45,8 @@ pub fn bring_up_to_date(items: &mut [UnifiedItem], revisions: &[UnifiedItemRevis
     for item in items {
         let Some(mut list) = of_item.remove(&item.id) else { continue };
         list.sort_by_key(|revision| revision.number);
-        list.into_iter().for_each(|revision| item.revise(&revision.change));
+        for revision in list {
+            item.revise(&revision.change);
+        }
     }
 }

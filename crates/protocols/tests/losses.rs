@@ -34,7 +34,9 @@ fn a_report_is_as_bad_as_its_worst_entry() {
         (&[S::Info, S::Error, S::Warning], "unsupported"),
     ] {
         let mut report = UnifiedLossReport::default();
-        severities.iter().for_each(|severity| report.push(entry(*severity)));
+        for severity in severities {
+            report.push(entry(*severity));
+        }
         assert_eq!(report.disposition.as_str(), disposition, "{severities:?}");
         assert_eq!(report.entries.len(), severities.len());
         // Reports that come together are as bad as the worse of them, and a remark changes nothing.

@@ -52,8 +52,10 @@ fn reasoning(record: &Value) -> Vec<(String, String)> {
     found
 }
 
+type Answer = (&'static str, Value, Vec<(&'static str, &'static str)>, Vec<&'static str>);
+
 /// Answers with reasoning, disclosed and redacted, and private state: the family, the answer, what it discloses, what stays private.
-fn answers() -> Vec<(&'static str, Value, Vec<(&'static str, &'static str)>, Vec<&'static str>)> {
+fn answers() -> Vec<Answer> {
     let gemini = json!([{"content": {"role": "model", "parts": [{"text": "I think.", "thought": true},
         {"text": "So.", "thoughtSignature": "c2lnbmF0dXJlLW9uZQ=="}]}, "finishReason": "STOP"}]);
     let gemini_says = (vec![("I think.", "disclosed")], vec!["c2lnbmF0dXJlLW9uZQ=="]);

@@ -199,8 +199,8 @@ fn every_word_of_every_wire_is_its_reason_and_stays_beside_it() {
     for (family, codec) in codecs() {
         for (word, reason) in words(family.as_str()) {
             let result = if family.as_str() == "vercel-uimessage" {
-                let chunks = [json!({"type": "start"}), json!({"type": "finish", "finishReason": word})];
-                let text: String = chunks.iter().map(|chunk| format!("data: {chunk}\n\n")).collect();
+                let finish = json!({"type": "finish", "finishReason": word});
+                let text = format!("data: {{\"type\":\"start\"}}\n\ndata: {finish}\n\n");
                 result_of(&fold_stream(codec.as_ref(), format!("{text}data: [DONE]\n\n").as_bytes(), 64))
             } else {
                 let mut body = ended_with(family.as_str(), word);

@@ -327,8 +327,11 @@ fn every_counter_of_every_wire_is_read_and_what_is_absent_stays_unknown() {
     assert!(absent.is_empty(), "no wire is tried with {absent:?}");
 }
 
+/// A family, the pointer of its usage, and pairs of a member and the counter that it is.
+type Captured = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
+
 /// Where captured answers say counters: the pointer of the usage, its members and the counters that they are.
-const CAPTURED: &[(&str, &str, &[(&str, &str)])] = &[
+const CAPTURED: &[Captured] = &[
     (
         "anthropic-messages",
         "/usage",

@@ -129,6 +129,9 @@ fn stream(codec: &dyn Codec, bytes: &[u8]) -> (Value, bool) {
     (record, said(fold.fold.result()) == said(again.fold.result()))
 }
 
+/// There and back: the record, and whether it says the same afterwards.
+type Way = fn(&dyn Codec, &[u8]) -> (Value, bool);
+
 /// Takes every captured payload of a family there and back; what its records hold must include all of `words`.
 fn check(family: &str, extra: &[Value], words: &[&str]) {
     let codec = codec_of(&ProtocolFamily::from_word(family)).unwrap();
@@ -142,7 +145,6 @@ fn check(family: &str, extra: &[Value], words: &[&str]) {
         }
         records.push(record.to_string());
     };
-    type Way = fn(&dyn Codec, &[u8]) -> (Value, bool);
     for (folder, ending, way) in [
         ("requests", ".json", request as Way),
         ("responses", ".json", response),

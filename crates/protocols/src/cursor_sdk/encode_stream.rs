@@ -318,8 +318,10 @@ impl StreamEncoder for RunStreamEncoder {
                         self.send(&message);
                     }
                 }
-                use UnifiedFinishReason as R;
-                if !matches!(done.status.finish_reason, Some(R::Stop | R::Cancelled | R::Failed) | None) {
+                if !matches!(
+                    done.status.finish_reason,
+                    Some(UnifiedFinishReason::Stop | UnifiedFinishReason::Cancelled | UnifiedFinishReason::Failed) | None
+                ) {
                     let reason = "the target says finished, error or cancelled";
                     self.loss.info(Feature::ResponseFinishReason, "/status/finishReason", reason);
                 }

@@ -25,18 +25,16 @@ pub(super) fn written_format(root: &Entries, format: &OutputFormat) -> Option<(S
 /// Writes what the request wants of the answer's form.
 pub(super) fn write(encoder: &mut RequestEncoder, root: &Entries, wire: &mut wire::Request, extra: &mut Extra) {
     let Some(output) = &encoder.request.output else { return };
-    if matches!(encoder.capabilities.support(Feature::OutputVerbosity), Support::Lossless) {
-        if let Some(verbosity) = &output.verbosity {
-            if openai::is_foreign_verbosity(encoder.request, &verbosity.value) {
-                encoder.loss.intent(
-                    verbosity.requirement,
-                    Feature::OutputVerbosity,
-                    "/output/verbosity",
-                    openai::UNKNOWN_WORD,
-                );
-            } else {
-                wire.verbosity = Some(verbosity.value.as_str().to_owned());
-            }
+    if let (Support::Lossless, Some(verbosity)) = (encoder.capabilities.support(Feature::OutputVerbosity), &output.verbosity) {
+        if openai::is_foreign_verbosity(encoder.request, &verbosity.value) {
+            encoder.loss.intent(
+                verbosity.requirement,
+                Feature::OutputVerbosity,
+                "/output/verbosity",
+                openai::UNKNOWN_WORD,
+            );
+        } else {
+            wire.verbosity = Some(verbosity.value.as_str().to_owned());
         }
     }
     let Some(format) = &output.format else { return };

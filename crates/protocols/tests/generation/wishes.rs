@@ -143,11 +143,11 @@ fn wishes() -> Vec<(&'static str, Value)> {
         ("/state/background", json!({"completionWindow": "24h"})),
         (
             "/state/contextManagement",
-            json!([{"kind": "clear-tool-uses", "triggerTokens": 100000, "keep": 3}]),
+            json!([{"kind": "clear-tool-uses", "triggerTokens": 100_000, "keep": 3}]),
         ),
         ("/state/background", json!({"webhookRef": "wh_1"})),
         ("/state/contextManagement", json!([{"kind": "clear-reasoning"}])),
-        ("/state/contextManagement", json!([{"kind": "compact", "triggerTokens": 150000}])),
+        ("/state/contextManagement", json!([{"kind": "compact", "triggerTokens": 150_000}])),
     ]
 }
 

@@ -4,9 +4,8 @@ use super::found;
 use crate::support::parse;
 use serde_json::{Value, json};
 use throughline_format::annotation::{self, Finding, SCHEMAS, json_schema, lookup};
-use throughline_format::loss::LossSeverity;
 use throughline_format::validate::semantics;
-use throughline_format::{Json, LossDisposition, ProviderDataScope as Scope, UnifiedRequirement as R};
+use throughline_format::{Json, ProviderDataScope as Scope};
 
 /// Places and rules.
 type Found = &'static [(&'static str, &'static str)];
