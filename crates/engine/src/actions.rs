@@ -5,6 +5,7 @@
 //! (`requires-action`, then `running` again), and the next answer follows in the same operation: one list of events, one result.
 
 use crate::approvals::{Approval, Decided};
+use crate::kept;
 use crate::live::CancelRequest;
 use crate::producer::{Producer, Stop, cancelled};
 use crate::terminal::{self, Ending};
@@ -22,7 +23,7 @@ use throughline_format::{
     ErrorCategory, EventBody, EventDraft, OperationState, PartBody, UnifiedContentPart, UnifiedError, UnifiedId, UnifiedItem,
     UnifiedItemBase, UnifiedItemBody, UnifiedItemProvenance, UnifiedToolDefinition, UnifiedToolLifecycle,
 };
-use throughline_store::WriteBatch;
+use throughline_store::{WriteBatch, WriteOp};
 use tokio::sync::watch;
 
 /// What is to be done before the provider is asked again.
@@ -99,8 +100,12 @@ impl Producer {
             )));
         }
         let work = self.work();
-        let asked = self.ask(&work).await.map_err(Stop::Failed)?;
-        let decisions = self.wait(asked, cancel).await?;
+        let mut decisions = self.decided_before(&work);
+        let asked = self.ask(&work, &decisions).await.map_err(Stop::Failed)?;
+        if asked.is_empty() && self.operation.state == OperationState::RequiresAction {
+            self.step(Vec::new(), Some(OperationState::Running)).await.map_err(Stop::Failed)?;
+        }
+        decisions.extend(self.wait(asked, cancel).await?);
         for (item_id, call, tool) in work.calls {
             let decision = decisions.iter().find(|approval| approval.approval_id == approval_id(&call.call_id));
             match decision {
@@ -125,14 +130,22 @@ impl Producer {
     }
 
     /// Asks for what must be allowed; the questions, when there are any.
-    async fn ask(&mut self, work: &Work) -> Result<BTreeSet<String>, UnifiedError> {
+    async fn ask(&mut self, work: &Work, decided: &[Approval]) -> Result<BTreeSet<String>, UnifiedError> {
         let mut asked: BTreeSet<String> = work.questions.iter().cloned().collect();
         let mut drafts = Vec::new();
+        let known = self.known_questions();
         for (item_id, call, tool) in &work.calls {
             if !tools::needs_approval(tool, &call.name) {
                 continue;
             }
             let approval_id = approval_id(&call.call_id);
+            if known.contains(&approval_id) {
+                // Asked before the process was started again.
+                if !decided.iter().any(|approval| approval.approval_id == approval_id) {
+                    asked.insert(approval_id);
+                }
+                continue;
+            }
             let request = ApprovalRequestItem {
                 approval_id: approval_id.clone(),
                 call_id: Some(call.call_id.clone()),
@@ -153,8 +166,51 @@ impl Producer {
         for approval_id in &asked {
             self.live.questions.ask(approval_id);
         }
-        self.step(drafts, Some(OperationState::RequiresAction)).await?;
+        if self.operation.state == OperationState::RequiresAction {
+            return Ok(asked);
+        }
+        self.hold(drafts).await?;
         Ok(asked)
+    }
+
+    /// Questions of this process that the answer has asked already.
+    fn known_questions(&self) -> BTreeSet<String> {
+        let asked = self.scribe.fold.items().iter().filter_map(|item| match &item.body {
+            UnifiedItemBody::ApprovalRequest(request) => Some(request.approval_id.clone()),
+            _ => None,
+        });
+        asked.collect()
+    }
+
+    /// Decisions about these calls that came before the process was started again.
+    fn decided_before(&self, work: &Work) -> Vec<Approval> {
+        let about: BTreeSet<String> = work.calls.iter().map(|(_, call, _)| approval_id(&call.call_id)).collect();
+        let made = self.scribe.fold.items().iter().filter_map(|item| match &item.body {
+            UnifiedItemBody::ApprovalResponse(response) if about.contains(&response.approval_id) => Some(Approval {
+                approval_id: response.approval_id.clone(),
+                decision: response.decision,
+                reason: response.reason.clone(),
+            }),
+            _ => None,
+        });
+        made.collect()
+    }
+
+    /// Commits questions with the state that waits for them. The request is kept with it, so that a restart changes nothing.
+    async fn hold(&mut self, drafts: Vec<EventDraft>) -> Result<(), UnifiedError> {
+        let mut keep = None;
+        if let Some(projector) = self.projector.as_ref().filter(|_| !self.kept) {
+            keep = kept::keep(
+                &self.engine,
+                &projector.prepared,
+                &self.operation.conversation_id,
+                projector.is_delta,
+            )?;
+        }
+        let kept = self.kept || keep.is_some();
+        self.step_with(drafts, Some(OperationState::RequiresAction), keep).await?;
+        self.kept = kept;
+        Ok(())
     }
 
     /// Waits until every question is decided, committing each decision as it comes.
@@ -321,6 +377,15 @@ impl Producer {
 
     /// Commits events, what they add to the journal, and the state that they lead to.
     pub(crate) async fn step(&mut self, drafts: Vec<EventDraft>, state: Option<OperationState>) -> Result<(), UnifiedError> {
+        self.step_with(drafts, state, None).await
+    }
+
+    async fn step_with(
+        &mut self,
+        drafts: Vec<EventDraft>,
+        state: Option<OperationState>,
+        also: Option<WriteOp>,
+    ) -> Result<(), UnifiedError> {
         let now = self.engine.clock.now();
         let lifecycles = terminal::lifecycles(&drafts);
         let mut events = self.scribe.write(drafts, now)?;
@@ -330,7 +395,8 @@ impl Producer {
         }
         self.operation.updated_at = now;
         self.operation.last_sequence = self.scribe.fold.last_sequence();
-        let batch = WriteBatch::new(now, self.operation.conversation_id.clone());
+        let mut batch = WriteBatch::new(now, self.operation.conversation_id.clone());
+        batch.ops.extend(also);
         self.journal
             .step(&self.engine, &self.operation, self.scribe.fold.items(), &lifecycles, batch, &events)
             .await?;

@@ -54,7 +54,11 @@ impl Producer {
         cancel: &mut watch::Receiver<Option<CancelRequest>>,
     ) -> Result<(), Stop> {
         if !admission.waits() {
-            return Ok(());
+            // One that was queued when the last process stopped may run at once in this one.
+            return match self.operation.state {
+                OperationState::Queued => self.begins().await,
+                _ => Ok(()),
+            };
         }
         let slot = tokio::select! {
             biased;
@@ -71,6 +75,13 @@ impl Producer {
         *admission = Admission::Running {
             _slot: slot.map_err(closed)?,
         };
+        match self.operation.state {
+            OperationState::Queued => self.begins().await,
+            _ => Ok(()),
+        }
+    }
+
+    async fn begins(&mut self) -> Result<(), Stop> {
         self.operation.started_at = Some(self.engine.clock.now());
         self.step(Vec::new(), Some(OperationState::Running)).await.map_err(Stop::Failed)
     }

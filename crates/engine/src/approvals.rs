@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use throughline_format::error::sanitise;
 use throughline_format::item::ApprovalDecision;
-use throughline_format::{ErrorCategory, UnifiedError, UnifiedId, UnifiedOperation};
+use throughline_format::{ErrorCategory, UnifiedError, UnifiedId, UnifiedItem, UnifiedItemBody, UnifiedOperation};
 use tokio::sync::{mpsc, oneshot};
 
 /// An answer to a question of an operation.
@@ -47,10 +47,25 @@ impl Default for Questions {
 impl Questions {
     /// Takes a question; it can be decided from now on, once.
     pub(crate) fn ask(&self, approval_id: &str) {
-        self.asked
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(approval_id.to_owned(), None);
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        // One that was restored may be decided already.
+        asked.entry(approval_id.to_owned()).or_insert(None);
+    }
+
+    /// Takes the questions and decisions of an answer that was held when the last process stopped.
+    pub(crate) fn restore(&self, answer: &[UnifiedItem]) {
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        for item in answer {
+            match &item.body {
+                UnifiedItemBody::ApprovalRequest(request) => {
+                    asked.insert(request.approval_id.clone(), None);
+                }
+                UnifiedItemBody::ApprovalResponse(response) => {
+                    asked.insert(response.approval_id.clone(), Some(response.decision));
+                }
+                _ => {}
+            }
+        }
     }
 
     /// The decisions, for the one producer.

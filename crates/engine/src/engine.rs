@@ -44,6 +44,9 @@ pub struct EngineLimits {
     pub answer_bytes: usize,
     /// Bytes of one item of an answer; below the store's own bound, so that the operation can still end.
     pub item_bytes: usize,
+    /// Bytes of a request that is kept while its operation waits; below the store's own bound. A longer one is not kept, and its
+    /// operation ends with the process.
+    pub kept_request_bytes: usize,
 }
 
 impl Default for EngineLimits {
@@ -60,6 +63,7 @@ impl Default for EngineLimits {
             tools_per_request: 1_024,
             answer_bytes: 32 * 1024 * 1024,
             item_bytes: 8 * 1024 * 1024 - 256 * 1024,
+            kept_request_bytes: 7 * 1024 * 1024,
         }
     }
 }

@@ -19,7 +19,9 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 use throughline_format::resource::{Issuer, ProviderDataScope, ResourceStatus, ResourceType, UnifiedProviderResourceRef};
-use throughline_format::{ErrorCategory, ProtocolFamily, Timestamp, UnifiedError, UnifiedId, UnifiedLease, UnifiedOperation};
+use throughline_format::{
+    ErrorCategory, OperationState, ProtocolFamily, Timestamp, UnifiedError, UnifiedId, UnifiedLease, UnifiedOperation,
+};
 use throughline_protocols::{Capabilities, Codec, EncodeContext, Job, SideResource, StreamDecoder, codec_of, unified_native};
 use throughline_store::{WriteBatch, WriteOp};
 use tokio::sync::watch;
@@ -91,11 +93,13 @@ impl Producer {
         Ok(self.engine.store.resource(id).await.map_err(|e| e.to_unified())?.is_some())
     }
 
-    /// Whether the provider goes on although this process stops: then the operation stays as it is, and the next start goes on
-    /// with it.
+    /// Whether the provider goes on although this process stops, or nothing is on its way: then the operation stays as it is, and
+    /// the next start goes on with it.
     pub(crate) fn outlives(&self, stop: &Stop) -> bool {
         let by_shutdown = matches!(stop, Stop::Cancelled(request) if request.cause == StopCause::Shutdown);
-        by_shutdown && self.operation.provider_job.is_some() && self.job.as_ref().is_some_and(|job| job.outlives_connection)
+        let waits = self.kept && matches!(self.operation.state, OperationState::Queued | OperationState::RequiresAction);
+        let goes_on = self.operation.provider_job.is_some() && self.job.as_ref().is_some_and(|job| job.outlives_connection);
+        by_shutdown && (waits || goes_on)
     }
 
     /// Another connection after one that broke, when there is work behind it that goes on by itself. The driver of work that
@@ -184,7 +188,7 @@ fn is_passing(error: &UnifiedError) -> bool {
 }
 
 /// The codec of a client's protocol; the native one is of no family.
-fn client_codec(word: &str) -> Option<Arc<dyn Codec>> {
+pub(crate) fn client_codec(word: &str) -> Option<Arc<dyn Codec>> {
     match word {
         unified_native::WORD => Some(Arc::new(unified_native::UnifiedNative)),
         word => codec_of(&ProtocolFamily::from_word(word)),
@@ -271,6 +275,8 @@ impl Engine {
             job: Some(job),
             catch_up: None,
             first: None,
+            held: None,
+            kept: false,
             encode,
             link,
             issued_states: Vec::new(),
@@ -314,7 +320,7 @@ impl Engine {
         Ok(target.map(|target| (record, target)))
     }
 
-    async fn renew_lease(&self, operation: &UnifiedOperation) -> Result<(), UnifiedError> {
+    pub(crate) async fn renew_lease(&self, operation: &UnifiedOperation) -> Result<(), UnifiedError> {
         let Some(lease) = &operation.cleanup_lease else { return Ok(()) };
         let now = self.clock.now();
         let renewed = WriteOp::AcquireLease(UnifiedLease {

@@ -28,6 +28,7 @@ mod idempotency;
 mod import;
 mod jobs;
 mod journal;
+mod kept;
 pub mod lineage;
 pub mod live;
 mod named_answer;

@@ -189,6 +189,7 @@ impl Opening {
         found: &Found,
         claims: &Claims,
         events: &[Written],
+        keep: Option<WriteOp>,
     ) -> Result<WriteBatch, UnifiedError> {
         let now = prepared.now;
         let mut batch = WriteBatch::new(now, self.conversation_id.clone());
@@ -225,6 +226,7 @@ impl Opening {
             }));
         }
         batch.push(terminal::append(&self.operation.operation_id, events));
+        batch.ops.extend(keep);
         for (side, owner) in &claims.stored {
             batch.push(WriteOp::PutResource(Box::new(private::seal(
                 &engine.vault,

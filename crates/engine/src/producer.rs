@@ -50,6 +50,10 @@ pub(crate) struct Producer {
     /// What the stream has to repeat before anything of it is new.
     pub(crate) catch_up: Option<CatchUp>,
     pub(crate) first: Option<Outgoing>,
+    /// The end of the last answer, when the operation was found waiting for decisions about it.
+    pub(crate) held: Option<Ending>,
+    /// Whether the request outlives this process.
+    pub(crate) kept: bool,
     pub(crate) encode: EncodeContext,
     pub(crate) link: Link,
     /// Hashes of private payloads that the client got with this answer.
@@ -129,6 +133,11 @@ impl Producer {
 
     /// Answer after answer, as long as the last one leaves something to do here.
     async fn drive(&mut self, cancel: &mut watch::Receiver<Option<CancelRequest>>) -> Result<(), Stop> {
+        if let Some(ending) = self.held.take()
+            && !self.act(ending, cancel).await?
+        {
+            return Ok(());
+        }
         while let Some(ending) = self.answer(cancel).await? {
             if !self.act(ending, cancel).await? {
                 return Ok(());

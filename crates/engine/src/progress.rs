@@ -39,6 +39,10 @@ impl Progress {
             let Some(stored) = engine.store.item(&item.id).await.map_err(|e| e.to_unified())? else {
                 break;
             };
+            if stored.lifecycle().is_some() {
+                let revisions = engine.store.revisions(&stored.id).await.map_err(|e| e.to_unified())?;
+                found.revisions.insert(stored.id.clone(), revisions.len() as u64);
+            }
             found.appended += 1;
             found.head = Some(stored.id.clone());
             found.branch = Some(stored.base.branch_id);

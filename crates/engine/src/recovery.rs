@@ -1,5 +1,5 @@
 //! Recovery at start: what was running when the process went down ends as interrupted, with everything that was committed;
-//! work that its provider goes on with is gone on with here.
+//! work that its provider goes on with is gone on with here, and what only waited goes on waiting (`kept`).
 //!
 //! It is idempotent: killed in the middle, it goes on at the next start with what is left.
 
@@ -23,6 +23,8 @@ pub struct RecoveryReport {
     pub interrupted: usize,
     /// Operations whose provider goes on with them; they have a producer again.
     pub resumed: usize,
+    /// Operations that wait as before, for a slot or for a decision.
+    pub waiting: usize,
     /// Operations that could not be ended; each is logged with its reason.
     pub failed: usize,
 }
@@ -31,8 +33,8 @@ pub struct RecoveryReport {
 const PAGE: usize = 200;
 
 impl Engine {
-    /// Ends every operation that has no producer any more, but for work that its provider goes on with: that is read on, by
-    /// the target that the routes give for it. Call it at start; operations of this engine are left alone.
+    /// Ends every operation that has no producer any more, but for work that its provider goes on with, which is read on by
+    /// the target that the routes give for it, and for what waits for a slot or a decision, which goes on waiting. Call it at start; operations of this engine are left alone.
     ///
     /// # Errors
     /// When the store cannot list operations. One that cannot be ended is counted and logged, and stops nothing.
@@ -54,6 +56,16 @@ impl Engine {
                 let id = operation.operation_id.clone();
                 if self.publishers.get(&id).is_some() {
                     continue;
+                }
+                match self.wait_on(&operation, router).await {
+                    Ok(true) => {
+                        report.waiting += 1;
+                        continue;
+                    }
+                    Ok(false) => {}
+                    Err(error) => {
+                        tracing::warn!(operation = %id, code = %error.code, "an operation that waited cannot go on");
+                    }
                 }
                 match self.resume_job(&operation, router).await {
                     Ok(true) => {

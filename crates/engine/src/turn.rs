@@ -6,6 +6,7 @@ use crate::deadline;
 use crate::engine::Engine;
 use crate::idempotency::{self, IdempotencyKey};
 use crate::journal;
+use crate::kept;
 use crate::lineage::find::Search;
 use crate::live::{CancelRequest, Live, StopCause, Subscription};
 use crate::opening::Opening;
@@ -151,6 +152,9 @@ pub(crate) struct Prepared {
     pub(crate) decoded: DecodedRequest,
     pub(crate) operation_id: UnifiedId,
     pub(crate) request_id: UnifiedId,
+    /// When the request came.
+    pub(crate) received_at: Timestamp,
+    /// When it is worked on.
     pub(crate) now: Timestamp,
     /// The client's key for this request.
     pub(crate) key: Option<IdempotencyKey>,
@@ -218,17 +222,7 @@ impl Engine {
     fn prepare(&self, turn: TurnRequest) -> Result<Prepared, TurnError> {
         let now = self.clock.now();
         let (operation_id, request_id) = (self.ids.next(IdKind::Operation), self.ids.next(IdKind::Request));
-        let context = DecodeContext {
-            operation_id: operation_id.clone(),
-            request_id: request_id.clone(),
-            received_at: now,
-            runtime: turn.client_family.clone(),
-            requested_model: turn.model.clone(),
-            synthetic: self.synthetic.clone(),
-            ..DecodeContext::offline()
-        };
-        let mut decoded = turn.codec.decode_request(&turn.body, &context)?;
-        decoded.stream = turn.stream.unwrap_or(decoded.stream);
+        let decoded = self.decode(&turn, &operation_id, &request_id, now)?;
         if turn.model.is_none() && decoded.unified.model.requested == throughline_protocols::UNSPECIFIED_MODEL {
             return Err(
                 UnifiedError::new(ErrorCategory::InvalidRequest, "missing-field", "missing field `model`")
@@ -244,11 +238,6 @@ impl Engine {
         }
         if decoded.unified.tools.len() > self.limits.tools_per_request {
             return Err(too_many("tools", self.limits.tools_per_request).into());
-        }
-        decoded.unified.source.client_family.clone_from(&turn.client_family);
-        decoded.unified.source.transport.clone_from(&turn.transport);
-        for feature in &turn.require {
-            set_strength(&mut decoded.unified, *feature, UnifiedRequirement::Required);
         }
         let principal_ref = turn.principal.reference(&self.vault)?;
         let key = turn
@@ -267,8 +256,36 @@ impl Engine {
             decoded,
             operation_id,
             request_id,
+            received_at: now,
             now,
         })
+    }
+
+    /// Reads the body of a request; the same IDs and time give the same items again.
+    pub(crate) fn decode(
+        &self,
+        turn: &TurnRequest,
+        operation_id: &UnifiedId,
+        request_id: &UnifiedId,
+        received_at: Timestamp,
+    ) -> Result<DecodedRequest, UnifiedError> {
+        let context = DecodeContext {
+            operation_id: operation_id.clone(),
+            request_id: request_id.clone(),
+            received_at,
+            runtime: turn.client_family.clone(),
+            requested_model: turn.model.clone(),
+            synthetic: self.synthetic.clone(),
+            ..DecodeContext::offline()
+        };
+        let mut decoded = turn.codec.decode_request(&turn.body, &context)?;
+        decoded.stream = turn.stream.unwrap_or(decoded.stream);
+        decoded.unified.source.client_family.clone_from(&turn.client_family);
+        decoded.unified.source.transport.clone_from(&turn.transport);
+        for feature in &turn.require {
+            set_strength(&mut decoded.unified, *feature, UnifiedRequirement::Required);
+        }
+        Ok(decoded)
     }
 
     pub(crate) fn client_context(&self, prepared: &Prepared, private: Arc<dyn PrivateState>) -> EncodeContext {
@@ -349,7 +366,12 @@ impl TurnOpening {
         opening.operation.loss = Some(bounded(outgoing.loss.clone()));
         let (scribe, events) = opening.first_events(engine, prepared, target)?;
         let cursor = engine.cursor(&prepared.turn.principal, &opening.conversation_id, &prepared.operation_id, 0)?;
-        let batch = opening.batch(engine, prepared, &found, &claims, &events)?;
+        let keep = match prepared.waits {
+            true => kept::keep(engine, prepared, &opening.conversation_id, found.is_delta)?,
+            false => None,
+        };
+        let kept = keep.is_some();
+        let batch = opening.batch(engine, prepared, &found, &claims, &events, keep)?;
         // The publisher is there before the operation is, so nobody who finds the operation misses it.
         let live = Arc::new(Live::new(0, engine.limits.ring_events, engine.limits.ring_bytes));
         let closing = CloseOnDrop::open(engine, &live, &prepared.operation_id);
@@ -406,6 +428,8 @@ impl TurnOpening {
             catch_up: None,
             targets: std::mem::take(&mut self.targets),
             first: Some(outgoing),
+            held: None,
+            kept,
             encode,
             link: found.link,
             issued_states: Vec::new(),

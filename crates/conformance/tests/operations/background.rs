@@ -3,7 +3,7 @@
 
 use crate::support::*;
 use std::sync::atomic::Ordering;
-use throughline_engine::{EngineLimits, ItemQuery, OperationQuery};
+use throughline_engine::{ItemQuery, OperationQuery};
 use throughline_format::{OperationState, clause};
 
 #[tokio::test]
@@ -75,32 +75,6 @@ async fn a_background_operation_survives_its_client_and_moves_the_clock_only_by_
         world.clock.0.fetch_add(8 * DAY, Ordering::SeqCst);
         world.engine.clean().await.unwrap();
         assert_eq!(world.engine.operation(&me(), &id).await.unwrap_err().code, "not-found.resource");
-        world.close(&home).await;
-    }
-}
-
-#[tokio::test]
-async fn what_waits_in_the_queue_ends_with_the_process_and_says_so() {
-    let limits = EngineLimits {
-        concurrent_operations: 1,
-        ..EngineLimits::default()
-    };
-    for home in homes() {
-        let world = World::with(&home, 1, limits);
-        let _feed = world.live();
-        let first = world.begin(native(&[], &[said("a")])).await.operation_id;
-        let second = world.begin(native(&[], &[said("b")])).await.operation_id;
-        assert_eq!(
-            (world.state(&first).await, world.state(&second).await),
-            (OperationState::Running, OperationState::Queued)
-        );
-        world.engine.shutdown().await;
-        for id in [&first, &second] {
-            assert_eq!(world.state(id).await, OperationState::Failed);
-            let error = world.engine.operation(&me(), id).await.unwrap().error.unwrap();
-            assert_eq!(error.code, "interrupted.shutdown");
-        }
-        assert_eq!(world.provider.bodies.lock().unwrap().len(), 1, "what waited was never sent");
         world.close(&home).await;
     }
 }

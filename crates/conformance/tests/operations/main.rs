@@ -14,3 +14,4 @@ mod journal;
 mod keys;
 mod support;
 mod tools;
+mod waiting;

@@ -97,7 +97,10 @@ impl Client {
             client_family: None,
             client_headers: Vec::new(),
             transport: None,
-            options: throughline_engine::TurnOptions::default(),
+            options: throughline_engine::TurnOptions {
+                background: rng.chance(60),
+                ..throughline_engine::TurnOptions::default()
+            },
         })
     }
 

@@ -61,6 +61,8 @@ pub struct Figures {
     pub removed: u64,
     pub returned: u64,
     pub reattached: u64,
+    pub queued: u64,
+    pub waited: u64,
     pub digest: [u8; 32],
 }
 
@@ -83,6 +85,8 @@ impl Figures {
             ("removed", self.removed),
             ("returned", self.returned),
             ("reattached", self.reattached),
+            ("queued", self.queued),
+            ("waited", self.waited),
         ]
     }
 
@@ -104,6 +108,8 @@ impl Figures {
             &mut self.removed,
             &mut self.returned,
             &mut self.reattached,
+            &mut self.queued,
+            &mut self.waited,
         ]
         .into_iter()
         .zip(other.named())
@@ -241,6 +247,8 @@ impl World {
             limits: EngineLimits {
                 // So small that subscribers fall out of it and read the store.
                 ring_events: 6,
+                // So few that what may wait does.
+                concurrent_operations: 2,
                 ..EngineLimits::default()
             },
         })
@@ -286,8 +294,10 @@ impl World {
             client.lock().unwrap().is_busy = false;
             return;
         };
+        let begun = self.store.operation(&turn.operation_id).await.unwrap().unwrap();
         {
             let mut state = self.shared.lock();
+            state.figures.queued += u64::from(begun.state == OperationState::Queued);
             state.operations.push(turn.operation_id.clone());
             state.attachments.insert(turn.operation_id.clone(), Vec::new());
         }
@@ -442,6 +452,7 @@ impl World {
             let figures = &mut self.shared.lock().figures;
             figures.interrupted += report.interrupted as u64;
             figures.resumed += report.resumed as u64;
+            figures.waited += report.waiting as u64;
         }
         let steps = if is_last { 0 } else { 4 + rng.below(24) };
         for _ in 0..steps {
