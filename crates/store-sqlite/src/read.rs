@@ -32,6 +32,23 @@ fn join_revisions(connection: &Connection, files: &ArtifactFiles, revisions: &mu
     Ok(())
 }
 
+/// Puts externalised data back into events. What comes out may be longer, so a page may end earlier.
+fn join_events(connection: &Connection, files: &ArtifactFiles, found: Vec<StoredEvent>, max_bytes: usize) -> Result<Vec<StoredEvent>> {
+    let mut events: Vec<StoredEvent> = Vec::with_capacity(found.len());
+    let mut budget = max_bytes;
+    for StoredEvent { sequence, bytes } in found {
+        let bytes = inline::join_event(bytes, files, &mut |id| {
+            Ok(resources::find_artifact(connection, id)?.map(|stored| stored.artifact))
+        })?;
+        if bytes.len() > budget && !events.is_empty() {
+            break;
+        }
+        budget = budget.saturating_sub(bytes.len());
+        events.push(StoredEvent { sequence, bytes });
+    }
+    Ok(events)
+}
+
 /// The same reads for the store and for those who only read. Both have `read` and `artifacts`.
 macro_rules! reads {
     ($store:ty) => {
@@ -150,7 +167,11 @@ macro_rules! reads {
         impl EventReader for $store {
             fn events_after<'a>(&'a self, operation_id: &'a UnifiedId, range: EventRange) -> StoreFuture<'a, Vec<StoredEvent>> {
                 let id = operation_id.clone();
-                self.read(move |connection| operations::live_events(connection, &id, range))
+                let files = self.artifacts();
+                self.read(move |connection| {
+                    let found = operations::live_events(connection, &id, range)?;
+                    join_events(connection, &files, found, range.max_bytes)
+                })
             }
 
             fn last_sequence<'a>(&'a self, operation_id: &'a UnifiedId) -> StoreFuture<'a, u64> {

@@ -6,6 +6,7 @@ use throughline_format::resource::ProviderDataScope;
 use throughline_format::{UnifiedPortableAnnotation, UnifiedProviderCheckpoint, UnifiedResourceOwner};
 
 use crate::batch::{WriteBatch, WriteOp};
+use crate::inline;
 use crate::records::SealedResource;
 use crate::sealing::Sealed;
 use crate::{MAX_EVENT_SEQUENCE, Oversize, StoreError, StoreLimits, owner_fingerprint};
@@ -62,9 +63,10 @@ fn check_op(op: &WriteOp, limits: &StoreLimits) -> Result<usize, StoreError> {
             if *first_sequence == 0 || last > MAX_EVENT_SEQUENCE {
                 return Err(StoreError::invalid("/firstSequence", "event numbers go from 1 to 4294967295"));
             }
-            events
-                .iter()
-                .try_fold(0, |sum, event| Ok(sum + bounded(Oversize::Event, event.len(), limits.event_bytes)?))
+            events.iter().try_fold(0, |sum, event| {
+                bounded(Oversize::Event, inline::kept_length(event, limits), limits.event_bytes)?;
+                Ok(sum + event.len())
+            })
         }
         WriteOp::PutResult { result, .. } => bounded(Oversize::Result, json_length(result.as_ref())?, limits.result_bytes),
         WriteOp::PutResource(resource) => check_resource(resource, limits),

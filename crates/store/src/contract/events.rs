@@ -204,3 +204,83 @@ pub(super) async fn one_bad_batch_fails_alone(store: Store) {
     let operation = world.store.operation(&operation).await.unwrap().unwrap();
     assert_eq!(operation.state, OperationState::Running);
 }
+
+pub(super) async fn long_data_in_events_is_read_back_identical(store: Store) {
+    clause!("PART-05");
+    let world = World::new(store.clone()).await;
+    let operation = world.start("op_1").await;
+    let bound = super::sizes::small().inline_bytes;
+    let data = "AAAA".repeat(bound);
+    let image = |part: &str, data: &str| serde_json::json!({"kind": "image", "partId": part, "source": {"kind": "inline", "mediaType": "image/png", "encoding": "base64", "data": data}});
+    let item = samples::item(
+        "i9",
+        &serde_json::json!({"kind": "message", "role": "assistant", "parts": [image("i9.p0", &data)]}),
+    );
+    let event = |sequence: u64, members: serde_json::Value| {
+        let mut whole = serde_json::json!({"schemaVersion": "2.0", "operationId": "op_1", "eventId": format!("op_1.e{sequence}"), "sequence": sequence,
+            "timestamp": samples::START, "itemId": "i9"});
+        whole.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+        let event: throughline_format::UnifiedEventV2 = serde_json::from_str(&whole.to_string()).unwrap();
+        Bytes::from(serde_json::to_vec(&event).unwrap())
+    };
+    let source = serde_json::json!({"kind": "grounding-source", "partId": "s", "source": {"sourceId": "s1", "type": "web"}, "parts": [image("s.0", &data)]});
+    let events = vec![
+        event(
+            1,
+            serde_json::json!({"kind": "item.delta", "delta": {"kind": "part-started", "part": image("p1", &data)}}),
+        ),
+        event(
+            2,
+            serde_json::json!({"kind": "item.completed", "status": "completed", "item": item}),
+        ),
+        event(
+            3,
+            serde_json::json!({"kind": "item.delta", "delta": {"kind": "output", "part": image("p3", &data)}}),
+        ),
+        event(4, serde_json::json!({"kind": "source.ready", "part": source})),
+        event(5, serde_json::json!({"kind": "artifact.ready", "part": image("p5", &data)})),
+        // Short data stays, and a text that looks like the store's own word is a text.
+        event(
+            6,
+            serde_json::json!({"kind": "item.delta", "delta": {"kind": "part-started", "part": image("p6", "AAAA")}}),
+        ),
+        event(7, serde_json::json!({"kind": "text.delta", "text": "art_inline.bn.0"})),
+    ];
+    let append = |first_sequence: u64, events: Vec<Bytes>| WriteOp::AppendEvents {
+        operation_id: operation.operation_id.clone(),
+        first_sequence,
+        events,
+    };
+    world.commit(vec![append(1, events.clone())]).await.unwrap();
+    assert_eq!(world.events(&operation.operation_id).await, events);
+    world.commit(vec![append(1, events.clone())]).await.unwrap();
+    let other = event(
+        1,
+        serde_json::json!({"kind": "item.delta", "delta": {"kind": "part-started", "part": image("p1", &"BBBB".repeat(bound))}}),
+    );
+    assert_eq!(world.refused(vec![append(1, vec![other])]).await, "conflict.event");
+    // A page holds no more bytes than were asked for, but for its first event.
+    let range = EventRange {
+        after: 0,
+        through: u64::MAX,
+        max_events: 10,
+        max_bytes: 2 * data.len(),
+    };
+    assert_eq!(store.events_after(&operation.operation_id, range).await.unwrap().len(), 1);
+
+    // What is no data is bounded as ever.
+    let long = "x".repeat(2 * bound);
+    let mut spelled = events[0].to_vec();
+    spelled.push(b' ');
+    for refused in [
+        event(8, serde_json::json!({"kind": "text.delta", "text": long})),
+        event(
+            8,
+            serde_json::json!({"kind": "item.delta", "delta": {"kind": "part-started", "part": image(&"p".repeat(128), &format!("{data}!!"))}}),
+        ),
+        Bytes::from(spelled),
+    ] {
+        assert_eq!(world.refused(vec![append(8, vec![refused])]).await, "too-large.event");
+    }
+    assert!(store.check().await.unwrap().is_ok());
+}

@@ -110,6 +110,12 @@ pub fn cases() -> Vec<Case> {
         ..StoreLimits::default()
     };
     all.extend(cases! { short; resources: long_inline_data_is_read_back_identical; });
+    let short_events = || StoreLimits {
+        inline_bytes: sizes::small().inline_bytes,
+        event_bytes: 2 * sizes::small().inline_bytes,
+        ..StoreLimits::default()
+    };
+    all.extend(cases! { short_events; events: long_data_in_events_is_read_back_identical; });
     all
 }
 

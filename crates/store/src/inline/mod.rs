@@ -1,4 +1,4 @@
-//! Long inline data at the boundary of persistence: out of the item on the way in, back into it on the way out.
+//! Long inline data at the boundary of persistence: out of items and events on the way in, back into them on the way out.
 //!
 //! A store with an artifact directory calls [`split`] before it applies a batch and [`join_items`] after it has read items, so
 //! that its callers never see a difference: an item is read back as it was appended, and its fingerprint is the same in both forms
@@ -9,6 +9,8 @@
 //! Base64 that is not written the usual way (line breaks, URL alphabet) stays in the item, since its bytes alone do not tell its
 //! spelling; the bound of the item holds for it.
 
+mod events;
+
 use throughline_format::media::{
     ArtifactSource, InlineEncoding, InlineSource, UnifiedDataSource, UnifiedMediaMetadata, decode_base64, encode_base64,
 };
@@ -17,6 +19,9 @@ use throughline_format::{PartBody, Sha256, Timestamp, UnifiedArtifact, UnifiedCo
 
 use crate::batch::{WriteBatch, WriteOp};
 use crate::{ArtifactFiles, Oversize, StoreError, StoreLimits};
+
+pub use events::join_event;
+pub(crate) use events::kept_length;
 
 /// What the ID of externalised data begins with.
 pub const PREFIX: &str = "art_inline.";
@@ -33,7 +38,7 @@ pub struct Content {
 /// Whether [`split`] would change the batch.
 pub fn needs_split(batch: &WriteBatch, limits: &StoreLimits) -> bool {
     let long = |media: &MediaPart| matches!(&media.source, UnifiedDataSource::Inline(inline) if inline.data.len() > limits.inline_bytes);
-    batch_parts(batch).any(|part| any_media(part, &long))
+    batch_events(batch).any(|event| events::is_long(event, limits.inline_bytes)) || batch_parts(batch).any(|part| any_media(part, &long))
 }
 
 /// IDs of externalised data that the batch brings along instead of data.
@@ -49,18 +54,13 @@ pub fn reserved(batch: &WriteBatch) -> Vec<UnifiedId> {
             false
         });
     }
+    batch_events(batch).for_each(|event| events::reserved(event, found.get_mut()));
     std::mem::take(found.get_mut())
 }
 
 /// Takes inline data over the bound out of the batch, and adds metadata and references of what it took.
 pub fn split(batch: &mut WriteBatch, principal_ref: &str, limits: &StoreLimits) -> Result<Vec<Content>, StoreError> {
-    let mut splitter = Splitter {
-        principal_ref,
-        bound: limits.inline_bytes,
-        artifact_bytes: limits.artifact_bytes,
-        contents: Vec::new(),
-        artifacts: Vec::new(),
-    };
+    let mut splitter = Splitter::new(principal_ref, limits);
     let mut ops = Vec::with_capacity(batch.ops.len());
     for mut op in std::mem::take(&mut batch.ops) {
         match &mut op {
@@ -68,6 +68,13 @@ pub fn split(batch: &mut WriteBatch, principal_ref: &str, limits: &StoreLimits) 
             WriteOp::AddRevision(revision) => {
                 let subject = revision.item_id.clone();
                 splitter.parts(revision.change.parts.as_mut(), &subject)?;
+            }
+            WriteOp::AppendEvents { operation_id, events, .. } => {
+                for event in events.iter_mut() {
+                    if let Some(kept) = events::split(event, &mut splitter, operation_id)? {
+                        *event = kept;
+                    }
+                }
             }
             WriteOp::PutResult { operation_id, result } => {
                 for item in &mut result.output {
@@ -229,7 +236,17 @@ struct Splitter<'a> {
     artifacts: Vec<(UnifiedArtifact, UnifiedId)>,
 }
 
-impl Splitter<'_> {
+impl<'a> Splitter<'a> {
+    const fn new(principal_ref: &'a str, limits: &StoreLimits) -> Self {
+        Self {
+            principal_ref,
+            bound: limits.inline_bytes,
+            artifact_bytes: limits.artifact_bytes,
+            contents: Vec::new(),
+            artifacts: Vec::new(),
+        }
+    }
+
     fn item(&mut self, item: &mut UnifiedItem) -> Result<(), StoreError> {
         let subject = item.id.clone();
         self.parts(item.parts_mut(), &subject)
@@ -286,6 +303,14 @@ impl Splitter<'_> {
         media.source = UnifiedDataSource::Artifact(ArtifactSource { artifact_id, sha256 });
         Ok(())
     }
+}
+
+/// The events in a batch.
+fn batch_events(batch: &WriteBatch) -> impl Iterator<Item = &bytes::Bytes> {
+    batch.ops.iter().flat_map(|op| match op {
+        WriteOp::AppendEvents { events, .. } => events.as_slice(),
+        _ => &[],
+    })
 }
 
 /// The top-level parts of everything in a batch that is read back as items.
