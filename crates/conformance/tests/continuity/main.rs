@@ -9,5 +9,6 @@
 )]
 
 mod leaves;
+mod pictures;
 mod scenarios;
 mod world;
