@@ -153,6 +153,10 @@ impl Tables for SqliteTables<'_> {
         resources::insert_checkpoint(self.connection, self.own()?, checkpoint, owner_fingerprint, sealed)
     }
 
+    fn retire_checkpoints(&mut self, branch_id: &UnifiedId, keep: usize) -> Result<()> {
+        resources::retire_checkpoints(self.connection, self.own()?, branch_id, keep)
+    }
+
     fn set_checkpoint_status(&mut self, id: &UnifiedId, status: ResourceStatus) -> Result<()> {
         resources::set_checkpoint_status(self.connection, id, status)
     }

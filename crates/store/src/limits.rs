@@ -29,6 +29,8 @@ pub struct StoreLimits {
     pub batch_index_rows: usize,
     /// Branches of one conversation.
     pub branches: usize,
+    /// Checkpoints of one branch; beyond it the oldest ones go, active ones last. What went is rebuilt from the journal.
+    pub checkpoints: usize,
 }
 
 impl Default for StoreLimits {
@@ -47,6 +49,7 @@ impl Default for StoreLimits {
             batch_events: 512,
             batch_index_rows: 60_000,
             branches: 4_096,
+            checkpoints: 64,
         }
     }
 }

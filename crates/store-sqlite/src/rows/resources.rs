@@ -202,6 +202,16 @@ pub(crate) fn insert_checkpoint(
     .map(drop)
 }
 
+pub(crate) fn retire_checkpoints(connection: &Connection, conversation: i64, branch_id: &UnifiedId, keep: usize) -> Result<()> {
+    run(
+        connection,
+        "DELETE FROM provider_checkpoints WHERE number IN (SELECT number FROM provider_checkpoints WHERE conversation = ?1 AND branch_id = ?2
+            ORDER BY status = 'active' DESC, number DESC LIMIT -1 OFFSET ?3)",
+        params![conversation, branch_id.as_str(), i64::try_from(keep).unwrap_or(i64::MAX)],
+    )
+    .map(drop)
+}
+
 pub(crate) fn set_checkpoint_status(connection: &Connection, checkpoint_id: &UnifiedId, status: ResourceStatus) -> Result<()> {
     run(
         connection,

@@ -108,6 +108,8 @@ pub trait Tables {
     ) -> Result<(), StoreError>;
     /// Changes its status.
     fn set_checkpoint_status(&mut self, id: &UnifiedId, status: ResourceStatus) -> Result<(), StoreError>;
+    /// Removes checkpoints of a branch beyond a number: those that are not active first, the oldest of them first.
+    fn retire_checkpoints(&mut self, branch_id: &UnifiedId, keep: usize) -> Result<(), StoreError>;
     /// Replaces the sealed payload of a resource or checkpoint.
     fn replace_sealed(&mut self, kind: RecordKind, id: &UnifiedId, sealed: &Sealed) -> Result<(), StoreError>;
     /// An annotation and its conversation.

@@ -60,6 +60,7 @@ impl Run<'_> {
         let sealed = Sealed::from_bytes(checkpoint.encrypted_payload.0.clone())?;
         let fingerprint = owner_fingerprint(&checkpoint.owner)?;
         self.tables.insert_checkpoint(checkpoint, &fingerprint, &sealed)?;
+        self.tables.retire_checkpoints(&checkpoint.branch_id, self.limits.checkpoints)?;
         Ok(true)
     }
 

@@ -103,7 +103,7 @@ pub fn cases() -> Vec<Case> {
             deletion_keeps_shared_artifacts, lists_of_conversations, closing_ends_everything;
     };
     all.extend(cases! { sizes::small;
-        sizes: items_are_bounded, events_are_bounded, payloads_are_bounded, records_are_bounded, batches_are_bounded, branches_are_bounded, artifacts_are_bounded;
+        sizes: items_are_bounded, events_are_bounded, payloads_are_bounded, records_are_bounded, batches_are_bounded, branches_are_bounded, artifacts_are_bounded, checkpoints_are_bounded;
     });
     let short = || StoreLimits {
         inline_bytes: sizes::small().inline_bytes,

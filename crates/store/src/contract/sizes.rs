@@ -24,6 +24,7 @@ pub(super) fn small() -> StoreLimits {
         batch_events: 8,
         batch_index_rows: 3,
         branches: 3,
+        checkpoints: 3,
     }
 }
 
@@ -170,4 +171,42 @@ pub(super) async fn artifacts_are_bounded(store: Store) {
     };
     assert_eq!(world.refused(vec![put(b"12345678901")]).await, "too-large.artifact");
     world.commit(vec![put(b"1234567890")]).await.unwrap();
+}
+
+pub(super) async fn checkpoints_are_bounded(store: Store) {
+    clause!("CKPT-04");
+    let world = World::new(store).await;
+    let head = world.say(&world.branch_id, &["i1"]).await;
+    let keep = small().checkpoints;
+    let put = |name: &str| WriteOp::PutCheckpoint(Box::new(samples::checkpoint(&world, name, head.as_str(), b"x")));
+    let stale = |name: &str| WriteOp::SetCheckpointStatus {
+        checkpoint_id: id(name),
+        status: throughline_format::resource::ResourceStatus::Stale,
+    };
+    let names = async || {
+        let known = world
+            .store
+            .checkpoints(&world.conversation_id, Some(&world.branch_id))
+            .await
+            .unwrap();
+        known
+            .into_iter()
+            .map(|checkpoint| checkpoint.checkpoint_id.to_string())
+            .collect::<Vec<_>>()
+    };
+    // The first one stays active, as the handle of a place does; the others go stale one after the other.
+    world.commit(vec![put("c0")]).await.unwrap();
+    for number in 1..=keep + 2 {
+        let name = format!("c{number}");
+        let checkpoint = put(&name);
+        world.commit(vec![checkpoint.clone(), stale(&name)]).await.unwrap();
+        world.commit(vec![checkpoint]).await.unwrap();
+        assert_eq!(names().await.len(), (number + 1).min(keep));
+    }
+    assert_eq!(names().await, ["c5", "c4", "c0"], "the oldest go, active ones last");
+    assert_eq!(world.store.checkpoint(&id("c1")).await.unwrap(), None);
+    for name in ["c6", "c7", "c8"] {
+        world.commit(vec![put(name)]).await.unwrap();
+    }
+    assert_eq!(names().await, ["c8", "c7", "c6"]);
 }

@@ -285,6 +285,26 @@ impl Tables for MemoryTables<'_> {
         Ok(())
     }
 
+    fn retire_checkpoints(&mut self, branch_id: &UnifiedId, keep: usize) -> Result<(), StoreError> {
+        let scope = self.own()?;
+        let of_branch = scope.checkpoints.values().filter(|entry| entry.row.branch_id == *branch_id);
+        let mut known: Vec<(bool, u64, UnifiedId)> = of_branch
+            .map(|entry| {
+                let is_active = entry.row.status == ResourceStatus::Active;
+                (is_active, entry.number, entry.row.checkpoint_id.clone())
+            })
+            .collect();
+        known.sort_unstable();
+        let beyond = known.len().saturating_sub(keep);
+        let mut retired = Vec::with_capacity(beyond);
+        for (_, _, id) in known.into_iter().take(beyond) {
+            scope.checkpoints.remove(&id);
+            retired.push((Kind::Checkpoint, id));
+        }
+        self.removed.append(&mut retired);
+        Ok(())
+    }
+
     fn replace_sealed(&mut self, kind: RecordKind, id: &UnifiedId, sealed: &Sealed) -> Result<(), StoreError> {
         let scope = self.own()?;
         match kind {
