@@ -366,9 +366,10 @@ impl TurnOpening {
         opening.operation.loss = Some(bounded(outgoing.loss.clone()));
         let (scribe, events) = opening.first_events(engine, prepared, target)?;
         let cursor = engine.cursor(&prepared.turn.principal, &opening.conversation_id, &prepared.operation_id, 0)?;
-        let keep = match prepared.waits {
-            true => kept::keep(engine, prepared, &opening.conversation_id, found.is_delta)?,
-            false => None,
+        let keep = if prepared.waits {
+            kept::keep(engine, prepared, &opening.conversation_id, found.is_delta)?
+        } else {
+            None
         };
         let kept = keep.is_some();
         let batch = opening.batch(engine, prepared, &found, &claims, &events, keep)?;

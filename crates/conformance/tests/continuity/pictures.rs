@@ -31,7 +31,7 @@ async fn a_picture_larger_than_an_event_is_an_answer_like_any_other() {
             let pictures = result
                 .output
                 .iter()
-                .flat_map(|item| item.parts())
+                .flat_map(throughline_format::UnifiedItem::parts)
                 .filter_map(|part| match &part.body {
                     PartBody::Image(media) => Some(&media.source),
                     _ => None,

@@ -185,7 +185,7 @@ fn decision(call: &str, decision: ApprovalDecision) -> Approval {
     }
 }
 
-async fn tools_of(world: &World) -> Arc<Echo> {
+fn tools_of(world: &World) -> Arc<Echo> {
     let echo = Arc::new(Echo::default());
     assert!(world.engine.register_tools(Arc::<Echo>::clone(&echo)));
     echo
@@ -196,7 +196,7 @@ async fn a_question_outlives_the_process_and_takes_its_decision_afterwards() {
     use ApprovalDecision::{Approved, Denied};
     for (home, says_goodbye) in ways() {
         let world = World::open(&home, 1);
-        let echo = tools_of(&world).await;
+        let echo = tools_of(&world);
         // One round before, so that a later answer is the one that is held.
         world.answers(&calls(&["toolu_0"]));
         let turn = world.begin(native(&[tool()], &[said("weather?")])).await;
@@ -224,7 +224,7 @@ async fn a_question_outlives_the_process_and_takes_its_decision_afterwards() {
             goes_down(&next, &home, says_goodbye).await;
             next = World::open(&home, first_id);
         }
-        let echo = tools_of(&next).await;
+        let echo = tools_of(&next);
         next.answers(&says("Sunny."));
         next.engine.recover(&next).await.unwrap();
         // The same decision again is none, another one is refused, and an unknown question is unknown.
@@ -276,7 +276,7 @@ async fn a_question_outlives_the_process_and_takes_its_decision_afterwards() {
 async fn a_held_operation_can_be_cancelled_after_a_restart() {
     for (home, says_goodbye) in ways() {
         let world = World::open(&home, 1);
-        tools_of(&world).await;
+        tools_of(&world);
         world.answers(&calls(&["toolu_1"]));
         let id = world.begin(native(&[tool()], &[said("weather?")])).await.operation_id;
         world.until(&id, OperationState::RequiresAction).await;

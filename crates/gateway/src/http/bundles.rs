@@ -93,9 +93,10 @@ pub(super) async fn import(
 ) -> Response<Body> {
     let imported = async {
         let body = app.read_body(&headers, body).await?;
-        let ids = match switch(wanted.keep_ids.as_deref(), "keepIds")? {
-            true => ImportIds::Keep,
-            false => ImportIds::New,
+        let ids = if switch(wanted.keep_ids.as_deref(), "keepIds")? {
+            ImportIds::Keep
+        } else {
+            ImportIds::New
         };
         let summary = app.engine.import(&principal, &body, ids).await?;
         Ok::<_, UnifiedError>(View::of(&summary)?.to_json())

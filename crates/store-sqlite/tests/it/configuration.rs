@@ -106,7 +106,9 @@ impl Trace {
     fn of(roots: &[&Path]) -> Self {
         let watcher = inotify::init(inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC).unwrap();
         let mut folders = Vec::new();
-        roots.iter().for_each(|root| directories(root, &mut folders));
+        for root in roots {
+            directories(root, &mut folders);
+        }
         for folder in folders {
             inotify::add_watch(&watcher, folder, inotify::WatchFlags::ALL_EVENTS).unwrap();
         }
