@@ -39,7 +39,7 @@ class Call:
     id: str
     name: str
     input: dict
-    result: str
+    result: str | None  # None: it never ended
     is_error: bool = False
     image: str = ""
 
@@ -82,6 +82,17 @@ STORY = [
     User("<note>It may be a tag.</note>"),
     Answer("It may."),
 ]
+# Histories that end, or repeat themselves, in the ways in which they break.
+ODD = {
+    "it ends with results": STORY[:2],
+    "it ends with words of the user": [User("Hello?"), Answer("Hello."), User("Are you there?")],
+    "it ends with a call": [User("Look."), Answer("I look.", [Call("toolu_01zeta", "Bash", {"command": "sleep 9"}, None)])],
+    "a call had no result": [User("Look."), Answer("I look.", [Call("toolu_01eta", "Bash", {"command": "sleep 9"}, None)]), User("Stop."), Answer("I stopped.")],
+    "IDs come again": [
+        *[User("First."), Answer("", [Call("call_0", "Bash", {"command": "one"}, "1")]), Answer("It is 1.")],
+        *[User("Second."), Answer("", [Call("call_0", "Bash", {"command": "two"}, "2")]), Answer("It is 2.")],
+    ],
+}
 PROMPT = "Go on with the rest, please."
 
 
@@ -105,7 +116,7 @@ def told(story, errors=True, media_of_errors=True, commands=True):
         events += [("call", call.name, canonical(call.input)) for call in turn.calls]
         if turn.after:
             events.append(("assistant", turn.after))
-        for call in turn.calls:
+        for call in [call for call in turn.calls if call.result is not None]:
             events.append(("result", call.result, errors and call.is_error))
             if call.image and (media_of_errors or not call.is_error):
                 events.append(("image", image_name(call.image)))

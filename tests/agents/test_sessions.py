@@ -8,8 +8,8 @@ import json
 import unittest
 
 import received
-from sources import WRITERS
-from story import PROMPT, STORY, told
+from sources import COMPACTED, SUMMARY, WRITERS
+from story import ODD, PROMPT, STORY, told
 from suite import ALL, AgentTest, quoted
 
 # Target and source. The first ones are the short selection: each target once, each source once.
@@ -53,6 +53,7 @@ class Sessions(AgentTest):
         program = self.program(target)
         file = self.source(source, WRITERS[source])
         plan = self.resume(program, str(file), "--from", source)
+        first = self.imports(program, plan)
         whole = expected(target, source)
         heard = in_order(target, self.go_on(program, plan, PROMPT))
         self.assertEqual([*whole, ("user", quoted(program, PROMPT))], heard)
@@ -66,6 +67,19 @@ class Sessions(AgentTest):
         third = once(target, in_order(target, self.go_on(program, live, LAST)))
         self.assertEqual(again, third[: len(again)])
         self.assertEqual(["assistant", "user"], [event[0] for event in third[len(again) :]])
+        # What the client wrote since is all that an import adds.
+        last = self.imports(program, plan)
+        if first:
+            self.assertEqual(first["added"], last["skipped"])
+            self.assertGreaterEqual(last["added"], 6)
+
+    def imports(self, program, plan):
+        """Takes the session into a store, where it is a file that the client appends to."""
+        if program.name not in ("claude-code", "codex"):
+            return None
+        sessions = self.throughline(program, "session", "import", "--from", program.name, plan["file"])["sessions"]
+        self.assertEqual([None], [session.get("error") for session in sessions])
+        return sessions[0]
 
 
 def add(target, source):
@@ -75,6 +89,58 @@ def add(target, source):
 
 for pair in PAIRS if ALL else SHORT:
     add(*pair)
+
+
+@unittest.skipUnless(ALL, "with --all only")
+class OddHistories(AgentTest):
+    """What a client does with them is its own; but nothing that was said may be missing, and its provider takes what it sends."""
+
+    def check(self, target):
+        for source in [source for source in WRITERS if source != target]:
+            for name, story in ODD.items():
+                with self.subTest(source=source, story=name):
+                    program = self.program(target, place=f"{target}-{source}-{name}".replace(" ", "-"))
+                    file = self.source(program.home.parent.name, lambda: WRITERS[source](story))  # noqa: B023
+                    plan = self.resume(program, str(file), "--from", source)
+                    heard = once(target, self.go_on(program, plan, PROMPT))
+                    words = "\n".join(event[1] for event in heard if event[0] in ("user", "assistant"))
+                    at = 0
+                    for event in told(story):
+                        if event[0] in ("user", "assistant"):
+                            at = words.find(event[1], at)
+                            self.assertGreaterEqual(at, 0, f"{event} is missing in {heard}")
+                    done = lambda events, kind: [event[:2] for event in events if event[0] == kind]  # noqa: E731
+                    self.assertEqual(done(told(story), "call"), done(heard, "call"))
+                    self.assertEqual(len(done(heard, "call")), len(done(heard, "result")), "each call has one result, if only a stand-in")
+                    real = [result for result in done(heard, "result") if result in done(told(story), "result")]
+                    self.assertEqual(done(told(story), "result"), real)
+
+    def test_claude_code_odd(self):
+        self.check("claude-code")
+
+    def test_codex_odd(self):
+        self.check("codex")
+
+    def test_gemini_cli_odd(self):
+        self.check("gemini-cli")
+
+    def test_opencode_odd(self):
+        self.check("opencode")
+
+
+class Compacted(AgentTest):
+    """What was summed up is told as its summary, whatever form the client has for one."""
+
+    def check(self, target, source):
+        program = self.program(target)
+        file = self.source(source, COMPACTED[source])
+        plan = self.resume(program, str(file), "--from", source)
+        heard = self.go_on(program, plan, PROMPT)
+        whole = "\n".join(str(event[1]) for event in heard)
+        places = [whole.find(words) for words in (SUMMARY, "After it.", "Yes, after it.", PROMPT)]
+        self.assertNotIn(-1, places, heard)
+        self.assertEqual(sorted(places), places, heard)
+        self.assertNotIn("Long ago.", whole)
 
 
 class OtherForms(AgentTest):
@@ -116,6 +182,12 @@ class OtherForms(AgentTest):
             if event[0] != "image":
                 at = heard[0][1].find(event[1], at)
                 self.assertGreaterEqual(at, 0, f"{event} is not told, or not in its place")
+
+
+for target, source in [(t, s) for t in WRITERS for s in COMPACTED if t != s]:
+    if ALL or (target, source) == ("claude-code", "codex"):
+        name = f"test_{target}_from_compacted_{source}".replace("-", "_")
+        setattr(Compacted, name, lambda self, target=target, source=source: self.check(target, source))
 
 
 if __name__ == "__main__":
