@@ -9,6 +9,7 @@ mod fuzz;
 mod projected;
 mod repo;
 mod schema;
+mod speed;
 mod tidy;
 
 use std::process::ExitCode;
@@ -24,6 +25,7 @@ const USAGE: &str = "usage: cargo run -p xtask -- COMMAND
                       conformance/corpus-floor.tsv
                       (--raise: write better figures to the floor)
   fuzz [SECONDS]      every fuzz target for this long (30)
+  import-speed [MB]   sessions of so many megabytes (100) imported by the same binary, against serde_json that merely parses them
   full [SECONDS]      everything but rustdoc and end-to-end tests: tidy, docs, clauses, tests, 200 kills of the store, lints,
                       release build, corpus, real coding agents (every pair of runtimes), and every fuzz target for this long (30)";
 
@@ -31,6 +33,13 @@ const USAGE: &str = "usage: cargo run -p xtask -- COMMAND
 fn seconds(rest: &[&str]) -> Result<u64, Failure> {
     rest.first().map_or(Ok(fuzz::SECONDS), |text| {
         text.parse().map_err(|_| format!("{text}: a number of seconds was expected"))
+    })
+}
+
+/// How large a folder of sessions is.
+fn megabytes(rest: &[&str]) -> Result<usize, Failure> {
+    rest.first().map_or(Ok(speed::MEGABYTES), |text| {
+        text.parse().map_err(|_| format!("{text}: a number of megabytes was expected"))
     })
 }
 
@@ -61,6 +70,7 @@ fn main() -> ExitCode {
         ["corpus"] => corpus::run(false),
         ["corpus", "--raise"] => corpus::run(true),
         ["fuzz", rest @ ..] if rest.len() < 2 => seconds(rest).and_then(fuzz::run),
+        ["import-speed", rest @ ..] if rest.len() < 2 => megabytes(rest).and_then(speed::run),
         ["full", rest @ ..] if rest.len() < 2 => seconds(rest).and_then(corpus::full),
         _ => {
             eprintln!("{USAGE}");

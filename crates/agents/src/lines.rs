@@ -22,6 +22,28 @@ pub(crate) struct Line<'a> {
     pub(crate) text: Option<Cow<'a, str>>,
     /// Whether nothing follows it, not even a line end: it may still be being written.
     pub(crate) open: bool,
+    /// The object, read once where its text stands in the file.
+    fields: Option<Fields<'a>>,
+}
+
+impl<'a> Line<'a> {
+    /// A line that holds this text.
+    pub(crate) fn of(number: usize, text: impl Into<Cow<'a, str>>) -> Self {
+        Self {
+            number,
+            text: Some(text.into()),
+            open: false,
+            fields: None,
+        }
+    }
+
+    /// The object on it; once, since it may be large.
+    pub(crate) fn take_fields(&mut self) -> Option<Fields<'_>> {
+        match self.fields.take() {
+            Some(fields) => Some(fields),
+            None => self.text.as_deref().and_then(Fields::parse),
+        }
+    }
 }
 
 /// The lines of a file.
@@ -40,7 +62,9 @@ pub(crate) fn lines(bytes: &[u8]) -> Vec<Line<'_>> {
             continue;
         }
         let first = number;
-        let mut text = std::str::from_utf8(line).ok().filter(|text| is_object(text)).map(Cow::Borrowed);
+        let told = std::str::from_utf8(line).ok();
+        let fields = told.and_then(Fields::parse);
+        let mut text = told.filter(|_| fields.is_some()).map(Cow::Borrowed);
         if text.is_none() && line.trim_ascii_start().starts_with(b"{") && misses < MAX_MISSES {
             match spread(rest) {
                 Some(whole) => {
@@ -56,13 +80,14 @@ pub(crate) fn lines(bytes: &[u8]) -> Vec<Line<'_>> {
             }
         }
         let open = text.is_none() && end.is_none();
-        found.push(Line { number: first, text, open });
+        found.push(Line {
+            number: first,
+            text,
+            open,
+            fields,
+        });
     }
     found
-}
-
-fn is_object(text: &str) -> bool {
-    Fields::parse(text).is_some()
 }
 
 /// The object that begins here and goes on over the next lines.
@@ -75,7 +100,7 @@ fn spread(rest: &[u8]) -> Option<&str> {
     let mut stream = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();
     stream.next()?.ok()?;
     let whole = text.get(..stream.byte_offset())?;
-    (whole.contains('\n') && is_object(whole)).then_some(whole)
+    (whole.contains('\n') && Fields::parse(whole).is_some()).then_some(whole)
 }
 
 /// A JSON value without the white space between its tokens; texts and numbers stay as they were written.

@@ -40,11 +40,7 @@ fn texts(file: &SourceFile) -> Vec<lines::Line<'_>> {
         .map(|root| root.list("loglines"));
     match listed.filter(|list| !list.is_empty()) {
         Some(list) => {
-            let line = |(number, raw): (usize, &RawValue)| lines::Line {
-                number,
-                text: Some(lines::on_one_line(raw.get()).into()),
-                open: false,
-            };
+            let line = |(number, raw): (usize, &RawValue)| lines::Line::of(number, lines::on_one_line(raw.get()));
             (1..).zip(list).map(line).collect()
         }
         None => lines::lines(&file.bytes),
@@ -52,16 +48,18 @@ fn texts(file: &SourceFile) -> Vec<lines::Line<'_>> {
 }
 
 fn session(file: &SourceFile) -> Vec<Transcript> {
-    let texts = texts(file);
+    let mut texts = texts(file);
     let mut builder = Builder::new(NAME, SessionFacts::default());
     let mut all: Vec<Line<'_>> = Vec::new();
-    for line in &texts {
-        match (line.text.as_deref().and_then(Fields::parse), &line.text) {
-            (Some(fields), Some(text)) => {
-                let record = builder.record("line", text.as_ref());
-                all.push(Line::of(line.number, record, fields));
-            }
-            _ => builder.damaged(line, file.name()),
+    for line in &mut texts {
+        let (number, text) = (line.number, line.text.as_deref().map(str::to_owned));
+        let Some(text) = text else {
+            builder.damaged(line, file.name());
+            continue;
+        };
+        if let Some(fields) = line.take_fields() {
+            let record = builder.record("line", text);
+            all.push(Line::of(number, record, fields));
         }
     }
     if !all.iter().any(|line| line.fields.text("type").is_some()) {

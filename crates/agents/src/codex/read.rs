@@ -51,23 +51,23 @@ fn rollout(file: &SourceFile) -> Option<Transcript> {
         .map(str::trim)
         .filter(|text| text.starts_with('['));
     let listed: Option<Vec<Json>> = whole.and_then(|text| serde_json::from_str(text).ok());
-    let texts: Vec<lines::Line<'_>> = match listed {
+    let mut texts: Vec<lines::Line<'_>> = match listed {
         Some(list) => {
-            let line = |(number, item): (usize, Json)| lines::Line {
-                number,
-                text: Some(lines::on_one_line(item.as_str()).into()),
-                open: false,
-            };
+            let line = |(number, item): (usize, Json)| lines::Line::of(number, lines::on_one_line(item.as_str()));
             (1..).zip(list).map(line).collect()
         }
         None => lines::lines(&file.bytes),
     };
     let id = session_id(file, &texts);
     let mut reader = Reader::new(id);
-    for line in &texts {
-        match (line.text.as_deref().and_then(Fields::parse), &line.text) {
-            (Some(fields), Some(text)) => reader.line(line.number, text, &fields),
-            _ => reader.builder.damaged(line, file.name()),
+    for line in &mut texts {
+        let (number, text) = (line.number, line.text.as_deref().map(str::to_owned));
+        let Some(text) = text else {
+            reader.builder.damaged(line, file.name());
+            continue;
+        };
+        if let Some(fields) = line.take_fields() {
+            reader.line(number, &text, &fields);
         }
     }
     reader.finish()

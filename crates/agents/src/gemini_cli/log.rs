@@ -35,11 +35,12 @@ impl Chat {
             chat.merge(&document);
             return chat;
         }
-        for line in lines::lines(&file.bytes) {
-            let Some(fields) = line.text.as_deref().and_then(Fields::parse) else {
+        for mut line in lines::lines(&file.bytes) {
+            let Some(text) = line.text.as_deref().map(str::to_owned) else {
                 builder.damaged(&line, file.name());
                 continue;
             };
+            let Some(fields) = line.take_fields() else { continue };
             if let Some(set) = fields.object("$set") {
                 chat.merge(&set);
             } else if let Some(id) = fields.text("$rewindTo") {
@@ -49,7 +50,7 @@ impl Chat {
                 chat.messages.truncate(at);
                 chat.places.retain(|_, place| *place < at);
             } else if fields.raw("type").is_some() {
-                chat.message(&fields, line.text.as_deref().unwrap_or_default());
+                chat.message(&fields, &text);
             } else if fields.raw("sessionId").is_some() {
                 chat.merge(&fields);
             }

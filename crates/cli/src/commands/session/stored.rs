@@ -410,29 +410,32 @@ async fn records(
         now,
     };
     let kept = archive::archive(transcript)?;
-    if store
-        .resource(&kept.manifest.resource_id)
-        .await?
-        .is_some_and(|known| known.status == ResourceStatus::Active)
-    {
+    // It stands in one batch with the last segments: where it is, they are.
+    if store.resource(&kept.manifest.resource_id).await?.is_some() {
         return Ok(());
     }
     let profile = || archive::profile(&transcript.runtime);
-    for segment in &kept.segments {
-        if store.resource(&segment.resource_id).await?.is_none() {
-            let op = sealing.seal(
-                &segment.resource_id,
-                &segment.schema,
-                word(RECORDS),
-                profile(),
-                None,
-                &segment.payload,
-            )?;
-            let batch = WriteBatch::new(now, conversation.clone()).with(op);
-            store.commit(batch).await?;
-        }
-    }
     let mut batch = WriteBatch::new(now, conversation.clone());
+    let mut bytes = 0;
+    for segment in &kept.segments {
+        if store.resource(&segment.resource_id).await?.is_some() {
+            continue;
+        }
+        if bytes > 0 && bytes + segment.payload.len() > BATCH_BYTES {
+            let full = std::mem::replace(&mut batch, WriteBatch::new(now, conversation.clone()));
+            store.commit(full).await?;
+            bytes = 0;
+        }
+        bytes += segment.payload.len();
+        batch.push(sealing.seal(
+            &segment.resource_id,
+            &segment.schema,
+            word(RECORDS),
+            profile(),
+            None,
+            &segment.payload,
+        )?);
+    }
     let own = owner_fingerprint(&owner(&transcript.runtime, profile()))?;
     for old in store.resources(conversation, Some(&own)).await? {
         if old.status == ResourceStatus::Active && old.resource_type == word(SESSION) {
@@ -443,17 +446,15 @@ async fn records(
         }
     }
     let manifest = &kept.manifest;
-    if store.resource(&manifest.resource_id).await?.is_none() {
-        batch.push(sealing.seal(
-            &manifest.resource_id,
-            &manifest.schema,
-            word(SESSION),
-            profile(),
-            None,
-            &manifest.payload,
-        )?);
-        store.commit(batch).await?;
-    }
+    batch.push(sealing.seal(
+        &manifest.resource_id,
+        &manifest.schema,
+        word(SESSION),
+        profile(),
+        None,
+        &manifest.payload,
+    )?);
+    store.commit(batch).await?;
     Ok(())
 }
 
