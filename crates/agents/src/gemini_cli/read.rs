@@ -290,13 +290,11 @@ fn output(call: &Fields<'_>, id: &str) -> Option<(Content, bool)> {
                 is_error |= failed;
                 content.extend(own);
             }
-        } else if !is_own {
-            continue;
-        } else if let Some(blob) = part.object("inlineData") {
+        } else if let Some(blob) = part.object("inlineData").filter(|_| is_own) {
             let media_type = blob.text("mimeType").unwrap_or_default();
             let url = format!("data:{media_type};base64,{}", blob.text("data").unwrap_or_default());
             content.medium(&media_type, &url, blob.word("displayName").as_deref());
-        } else if let Some(text) = part.text("text") {
+        } else if let Some(text) = part.text("text").filter(|_| is_own) {
             content.text(&text);
         }
     }

@@ -214,7 +214,7 @@ impl Writer<'_> {
         let texts = parts.iter().filter_map(|part| part.get("text").and_then(Value::as_str));
         let text: String = texts.collect();
         // A medium alone is words to the runtime too.
-        if super::read::is_left_out(&text) && !(text.is_empty() && !parts.is_empty()) {
+        if !text.is_empty() && super::read::is_left_out(&text) {
             parts.insert(0, json!({"text": SPOKEN}));
             let reason = "the runtime leaves out what begins like this; words stand before it";
             self.loss

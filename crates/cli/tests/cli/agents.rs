@@ -76,7 +76,8 @@ fn session() -> String {
         let parent = (n > 0).then(|| format!("l{}", n - 1));
         let line = json!({"type": role, "uuid": format!("l{n}"), "parentUuid": parent, "sessionId": "s", "cwd": "/nowhere",
             "timestamp": format!("2026-03-01T10:00:{n:02}.000Z"), "message": {"id": "m", "role": role, "model": "claude-x", "content": content}});
-        out += &format!("{line}\n");
+        out += &line.to_string();
+        out.push('\n');
     }
     out
 }
