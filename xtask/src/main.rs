@@ -26,6 +26,7 @@ const USAGE: &str = "usage: cargo run -p xtask -- COMMAND
                       (--raise: write better figures to the floor)
   fuzz [SECONDS]      every fuzz target for this long (30)
   import-speed [MB]   sessions of so many megabytes (100) imported by the same binary, against serde_json that merely parses them
+                      (needs `cargo run --release`)
   full [SECONDS]      everything but rustdoc and end-to-end tests: tidy, docs, clauses, tests, 200 kills of the store, lints,
                       release build, corpus, real coding agents (every pair of runtimes), and every fuzz target for this long (30)";
 

@@ -21,6 +21,9 @@ const LOOK: Duration = Duration::from_millis(10);
 
 /// Runs the command.
 pub(crate) fn run(megabytes: usize) -> Result<(), Failure> {
+    if cfg!(debug_assertions) {
+        return Err("import-speed: parsing is measured here too, so run it with `cargo run --release -p xtask -- import-speed`".to_owned());
+    }
     let program = binary();
     if !program.is_file() {
         return Err(format!("import-speed: {} is not there; build it first", program.display()));
