@@ -28,8 +28,6 @@ const ROOT_RESOURCE: Count = 16;
 /// State of one answer.
 pub(super) struct AnswerDecoder {
     pub context: DecodeContext,
-    /// For what the payload cannot show.
-    pub dialect: &'static Dialect,
     /// The text may begin with its reasoning in tags.
     pub splits_tags: bool,
     pub out: Decoded,
@@ -53,7 +51,6 @@ pub(super) struct AnswerDecoder {
 impl AnswerDecoder {
     pub(super) fn new(context: DecodeContext, whole: bool) -> Self {
         Self {
-            dialect: Dialect::of(context.dialect.as_deref()),
             splits_tags: context.reasoning_tags || Dialect::of(context.dialect.as_deref()).reasoning == TAGS,
             context,
             out: Decoded::default(),
