@@ -27,6 +27,7 @@ pub mod bookkeeping;
 mod call_arguments;
 pub mod call_id;
 pub mod capability;
+mod cited;
 pub mod codec;
 mod compacted;
 pub mod context;

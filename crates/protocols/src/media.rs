@@ -1,6 +1,7 @@
 //! Media as wires write them: data URLs, bare base64 with a format word, addresses and handles.
 
 use throughline_format::intent::InputResolution;
+use throughline_format::loss::LossSeverity;
 use throughline_format::media::{
     InlineEncoding, InlineSource, MediaResolution, UnifiedDataSource, UnifiedMediaMetadata, UrlSource, encode_base64,
 };
@@ -53,6 +54,32 @@ pub(crate) fn unsaid(meta: &UnifiedMediaMetadata, source: &UnifiedDataSource, is
         found.push(("/media/resolution", reason));
     }
     found
+}
+
+/// Members of a medium that are in none of the wire's, with why not; without a severity it loses nothing.
+pub(crate) fn untold(media: Option<&UnifiedMediaMetadata>, told: &[&str]) -> Vec<(Option<LossSeverity>, String, &'static str)> {
+    let Some(serde_json::Value::Object(members)) = media.and_then(|media| serde_json::to_value(media).ok()) else {
+        return Vec::new();
+    };
+    let untold = members
+        .into_iter()
+        .map(|(member, _)| member)
+        .filter(|member| !told.contains(&member.as_str()));
+    untold
+        .map(|member| {
+            let (severity, reason) = match member.as_str() {
+                "pages" | "range" | "time" | "fps" | "constraints" => (
+                    Some(LossSeverity::Warning),
+                    "the target reads the medium as a whole and in its own way",
+                ),
+                "mediaType" | "size" | "sha256" | "width" | "height" | "durationSeconds" | "sampleRate" | "channels" => {
+                    (None, "the target learns it from the data")
+                }
+                _ => (Some(LossSeverity::Info), "the target has no place for it beside the medium"),
+            };
+            (severity, member, reason)
+        })
+        .collect()
 }
 
 /// Media type and base64 text of a data URL.

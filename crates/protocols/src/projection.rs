@@ -2,12 +2,14 @@
 
 use crate::capability::{Capabilities, Support};
 use crate::feature::Feature;
+use crate::media::untold;
 use crate::strength::default_strength;
 use throughline_format::cache::{CacheTtl, UnifiedCacheIntent};
 use throughline_format::conversation::{Completeness, UnifiedConversationInput};
 use throughline_format::intent::{OutputFormat, UnifiedRequirement};
 use throughline_format::item::{ToolCallItem, Visibility};
 use throughline_format::loss::{LossSeverity, UnifiedLossEntry};
+use throughline_format::media::UnifiedMediaMetadata;
 use throughline_format::request::BackgroundIntent;
 use throughline_format::{Count, UnifiedId, UnifiedIntent, UnifiedItem, UnifiedLossReport, UnifiedRequestV2, UnifiedResultV2};
 
@@ -91,6 +93,17 @@ impl LossCollector {
             source_item_id: Some(item.id.clone()),
             target_capability: None,
         });
+    }
+
+    /// What is known of a medium that a wire does not say. `told` are the members that it says, or that its encoder reports itself.
+    pub fn media(&mut self, media: Option<&UnifiedMediaMetadata>, feature: Feature, path: &str, told: &[&str]) {
+        for (severity, member, reason) in untold(media, told) {
+            let path = format!("{path}/media/{member}");
+            match severity {
+                Some(severity) => self.add(severity, feature, path, reason),
+                None => self.remark(feature, path, reason),
+            }
+        }
     }
 
     /// A marker of the journal that says something about the conversation and is no part of it: it loses nothing.

@@ -272,6 +272,8 @@ impl<'a> BlockEncoder<'a> {
 
     fn image(&mut self, media: &MediaPart, place: Place<'_>) -> Option<Json> {
         self.untold_type(media, place);
+        let told = ["mediaType", "detail", "resolution"];
+        self.loss.media(media.media.as_ref(), Feature::PartImage, place.path, &told);
         if media.media.as_ref().is_some_and(|m| m.detail.is_some() || m.resolution.is_some()) {
             self.lost(
                 LossSeverity::Info,
@@ -324,6 +326,15 @@ impl<'a> BlockEncoder<'a> {
         };
         let about = media.media.as_ref();
         let title = about.and_then(|m| m.title.as_ref().or(m.name.as_ref()));
+        let is_named = about.is_some_and(|m| m.title.is_none());
+        let told = [
+            "mediaType",
+            "title",
+            "context",
+            "citationsEnabled",
+            if is_named { "name" } else { "title" },
+        ];
+        self.loss.media(about, Feature::PartDocument, place.path, &told);
         let citations = about
             .and_then(|m| m.citations_enabled)
             .map(|on| object(vec![("enabled".into(), json(&on))]));

@@ -392,6 +392,10 @@ impl Writer {
                     "a web citation of the wire stands on its whole text block",
                 );
             }
+            for member in crate::cited::untold(citation, &["quotedText", "source/title"]) {
+                let reason = "the wire says address, title and words of a web page";
+                self.loss.info(Feature::Citation, format!("{path}/{member}"), reason);
+            }
             return Some(typed(
                 "web_search_result_location",
                 [

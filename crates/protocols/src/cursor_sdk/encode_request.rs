@@ -17,7 +17,7 @@ use std::fmt::Write as _;
 use throughline_format::intent::UnifiedRequirement;
 use throughline_format::item::{Role, newest_instructions};
 use throughline_format::loss::LossSeverity;
-use throughline_format::media::{InlineEncoding, UnifiedDataSource, UnifiedMediaMetadata};
+use throughline_format::media::{InlineEncoding, UnifiedDataSource};
 use throughline_format::part::MediaPart;
 use throughline_format::{Json, PartBody, UnifiedContentPart, UnifiedItem, UnifiedItemBody, UnifiedRequestV2, UnifiedToolType};
 
@@ -292,10 +292,13 @@ impl Encoder<'_> {
                     texts.push(data.value.as_str().to_owned());
                 }
                 PartBody::Image(media) if is_last && self.images.len() < MAX_IMAGES => {
-                    if !is_whole_image(media) {
-                        let reason = "a prompt says media type and size of an image";
-                        self.loss.info(Feature::PartImageDetail, format!("{path}/media"), reason);
-                    }
+                    let is_sized = media.media.as_ref().is_some_and(|m| m.width.is_some() && m.height.is_some());
+                    let told: &[&str] = if is_sized {
+                        &["mediaType", "width", "height"]
+                    } else {
+                        &["mediaType"]
+                    };
+                    self.loss.media(media.media.as_ref(), Feature::PartImageDetail, &path, told);
                     match image(media) {
                         Some(image) => self.images.push(image),
                         None => self
@@ -325,19 +328,6 @@ impl Encoder<'_> {
         }
         texts.join("\n\n")
     }
-}
-
-/// Whether a prompt says everything that is known of an image.
-fn is_whole_image(part: &MediaPart) -> bool {
-    part.media.as_ref().is_none_or(|media| {
-        let said = UnifiedMediaMetadata {
-            media_type: media.media_type.clone(),
-            width: media.width,
-            height: media.height,
-            ..UnifiedMediaMetadata::default()
-        };
-        *media == said
-    })
 }
 
 /// An image of a prompt.

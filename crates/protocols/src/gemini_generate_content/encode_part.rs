@@ -272,14 +272,18 @@ impl<'a> PartEncoder<'a> {
                 made = put(&made, "/mediaResolution/level", &json(level));
             }
         }
-        if about.pages.is_some() || about.range.is_some() || about.transcript.is_some() || about.alt_text.is_some() {
-            self.lost(
-                Warning,
-                feature,
-                place,
-                "selected pages, transcripts and texts of media are not sent",
-            );
-        }
+        let told = [
+            "name",
+            "mediaType",
+            "title",
+            "context",
+            "citationsEnabled",
+            "time",
+            "fps",
+            "resolution",
+            "detail",
+        ];
+        self.loss.media(media.media.as_ref(), feature, place.path, &told);
         Some(made)
     }
 

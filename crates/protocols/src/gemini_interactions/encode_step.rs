@@ -300,23 +300,14 @@ impl<'a> StepEncoder<'a> {
             self.loss.remark(Feature::WireSpelling, at, "said by the wire's own word");
         }
         let name = about.name.as_ref().filter(|_| kind == "video");
-        let unsaid = about.title.is_some()
-            || about.context.is_some()
-            || about.citations_enabled.is_some()
-            || about.detail.is_some()
-            || about.time.is_some()
-            || about.fps.is_some()
-            || about.pages.is_some()
-            || about.transcript.is_some()
-            || (about.name.is_some() && name.is_none());
-        if unsaid {
-            self.lost(
-                Warning,
-                feature,
-                place,
-                "names, titles, detail and selections of media are not sent",
-            );
-        }
+        let told = [
+            "mediaType",
+            "resolution",
+            "channels",
+            "sampleRate",
+            if name.is_some() { "name" } else { "mediaType" },
+        ];
+        self.loss.media(media.media.as_ref(), feature, place.path, &told);
         Some(typed(
             kind,
             vec![

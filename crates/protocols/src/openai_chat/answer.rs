@@ -63,25 +63,10 @@ pub(super) fn url_citation(
         }
     }
     let others = citation.spans.iter().flatten().count() - usize::from(span.is_some());
-    for (member, is_lost) in [
-        ("quotedText", citation.quoted_text.is_some()),
-        ("spans", others > 0),
-        ("supports", citation.supports.is_some()),
-        ("confidence", citation.confidence.is_some()),
-        ("queries", citation.queries.is_some()),
-        ("retrievedAt", citation.retrieved_at.is_some()),
-        ("source/publishedAt", citation.source.published_at.is_some()),
-        ("source/license", citation.source.license.is_some()),
-        ("source/resource", citation.source.resource.is_some()),
-        ("source/documentIndex", citation.source.document_index.is_some()),
-    ] {
-        if is_lost {
-            loss.info(
-                Feature::Citation,
-                format!("{path}/{member}"),
-                "the target says only address, title and place",
-            );
-        }
+    let untold = crate::cited::untold(citation, &["source/title"]);
+    for member in untold.into_iter().chain((others > 0).then_some("spans")) {
+        let reason = "the target says only address, title and place";
+        loss.info(Feature::Citation, format!("{path}/{member}"), reason);
     }
     Some(
         json!({"type": "url_citation", "url_citation": {"url": url, "title": citation.source.title.clone().unwrap_or_default(), "start_index": start.saturating_add(offset), "end_index": end.saturating_add(offset)}}),

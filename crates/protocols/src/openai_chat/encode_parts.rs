@@ -234,6 +234,14 @@ impl<'e> PartRun<'e> {
                 }
                 match self.media(encoder, &part.body, m, own) {
                     Ok((wire, notes)) => {
+                        let said: &[&str] = match &part.body {
+                            PartBody::Image(_) => &["detail"],
+                            PartBody::Document(_) | PartBody::File(_) => &["name"],
+                            _ => &[],
+                        };
+                        let told = [&["mediaType", "resolution", "title", "context", "citationsEnabled"], said].concat();
+                        let place = format!("{}{suffix}", RequestEncoder::path(index));
+                        encoder.loss.media(m.media.as_ref(), feature, &place, &told);
                         for (feature, more, reason) in notes {
                             let path = format!("{suffix}{more}");
                             if matches!(feature, Feature::WireSpelling | Feature::RecordBookkeeping) {

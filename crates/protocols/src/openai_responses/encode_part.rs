@@ -3,6 +3,7 @@
 use super::encode_item::Writer;
 use super::kept;
 use super::wire::Node;
+use crate::cited;
 use crate::feature::Feature;
 use crate::media;
 use crate::visible_text::visible_text;
@@ -184,13 +185,13 @@ impl Writer<'_> {
                     let path = format!("{suffix}/spans");
                     self.remark(Feature::CitationSpan, &path, "said as places in the text");
                 }
-                let is_whole = citation.quoted_text.is_none()
-                    && citation.confidence.is_none()
-                    && citation.queries.is_none()
-                    && citation.spans.iter().flatten().all(|span| span.of == SpanOf::Answer)
-                    && citation.source.document_index.is_none()
-                    && citation.source.published_at.is_none()
-                    && citation.source.license.is_none();
+                let said: &[&str] = if citation.source.uri.is_some() {
+                    &["source/title"]
+                } else {
+                    &["source/title", "source/type", "source/resource"]
+                };
+                let is_whole =
+                    cited::untold(citation, said).is_empty() && citation.spans.iter().flatten().all(|span| span.of == SpanOf::Answer);
                 let node = if let Some(uri) = &citation.source.uri {
                     let (start, end) = place.unwrap_or((0, text.chars().count() as u64));
                     let is_told = answer.is_some() || self.fills();
@@ -343,6 +344,15 @@ impl Writer<'_> {
         let is_image = matches!(body, PartBody::Image(_));
         for (member, reason) in meta.map(|meta| media::unsaid(meta, &inner.source, is_image)).unwrap_or_default() {
             self.note(LossSeverity::Info, feature, &format!("{suffix}{member}"), reason);
+        }
+        let said: &[&str] = if is_image { &["detail"] } else { &["name"] };
+        let told = [&["mediaType", "resolution", "title", "context", "citationsEnabled"], said].concat();
+        for (severity, member, reason) in media::untold(meta, &told) {
+            let suffix = format!("{suffix}/media/{member}");
+            match severity {
+                Some(severity) => self.note(severity, feature, &suffix, reason),
+                None => self.remark(feature, &suffix, reason),
+            }
         }
         let handle = handle.as_deref().map(Node::text);
         let address = url.as_deref().map(Node::text);

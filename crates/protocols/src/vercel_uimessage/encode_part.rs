@@ -9,7 +9,7 @@ use crate::projection::LossCollector;
 use crate::raw::json;
 use std::collections::BTreeSet;
 use throughline_format::citation::{SpanOf, UnifiedCitation, UnifiedSource, UnifiedTextAnnotation};
-use throughline_format::media::{InlineEncoding, UnifiedDataSource, UnifiedIndexUnit, UnifiedMediaMetadata};
+use throughline_format::media::{InlineEncoding, UnifiedDataSource, UnifiedIndexUnit};
 use throughline_format::part::{GroundingSourcePart, MediaPart, TextPart};
 use throughline_format::{Count, Json, PartBody, UnifiedContentPart};
 
@@ -192,20 +192,7 @@ impl<'a> Out<'a> {
         if matches!(&part.source, UnifiedDataSource::Inline(inline) if inline.encoding == InlineEncoding::Utf8) {
             self.loss.renamed(format!("{path}/source"), "text stands in a data URL as base64");
         }
-        if let Some(media) = &part.media {
-            let said = UnifiedMediaMetadata {
-                name: media.name.clone(),
-                media_type: media.media_type.clone(),
-                ..UnifiedMediaMetadata::default()
-            };
-            if *media != said {
-                self.loss.info(
-                    feature,
-                    format!("{path}/media"),
-                    "the target says only address, media type and name",
-                );
-            }
-        }
+        self.loss.media(part.media.as_ref(), feature, path, &["name", "mediaType"]);
         Some(
             Object::of_type("file")
                 .with("mediaType", &media_type)
@@ -270,17 +257,7 @@ fn cited(source: &UnifiedSource) -> Object {
 
 /// Whether the target's citation says everything that is known.
 fn is_sayable(citation: &UnifiedCitation) -> bool {
-    let source = &citation.source;
-    citation.supports.is_none()
-        && citation.confidence.is_none()
-        && citation.queries.is_none()
-        && citation.retrieved_at.is_none()
-        && source.resource.is_none()
-        && source.document_index.is_none()
-        && source.document_item_id.is_none()
-        && source.document_part_id.is_none()
-        && source.license.is_none()
-        && source.published_at.is_none()
+    crate::cited::untold(citation, &["quotedText", "source/title"]).is_empty()
         && citation.spans.as_ref().is_none_or(|spans| {
             spans.len() <= 1
                 && spans
