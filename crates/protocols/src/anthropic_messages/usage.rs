@@ -148,7 +148,8 @@ pub(super) fn unsayable(usage: &UnifiedUsage) -> Vec<(String, &'static str)> {
     found
 }
 
-/// Usage as the wire says it. The type demands input and output: unknown is written as zero, and the second value tells so.
+/// Usage as the wire says it. The type demands input and output, both lives of a cache and both hosted tools of the web where it
+/// has one: unknown is written as zero, and the second value tells so.
 pub(super) fn encode(usage: Option<&UnifiedUsage>) -> (Json, bool) {
     let none = UnifiedUsageCounters::default();
     let usage = usage.unwrap_or(&none);
@@ -190,7 +191,14 @@ pub(super) fn encode(usage: Option<&UnifiedUsage>) -> (Json, bool) {
             object(members)
         }),
     );
-    (object(members), input.is_none() || output.is_none())
+    // Where one of a pair is known, the type demands the other one too.
+    let lacks =
+        |map: Option<&UserMap<UnifiedCounter>>, keys: [&str; 2]| map.is_some_and(|map| keys.iter().any(|key| !map.0.contains_key(*key)));
+    let is_invented = input.is_none()
+        || output.is_none()
+        || lacks(usage.cache_write_by_ttl.as_ref(), ["300", "3600"])
+        || lacks(usage.server_tool_calls.as_ref(), ["web-search", "web-fetch"]);
+    (object(members), is_invented)
 }
 
 /// A count as a whole number.
