@@ -22,6 +22,7 @@ pub(super) static TABLE: CapabilityTable = CapabilityTable {
         (Feature::PartJson, Support::Degraded("as text")),
         (Feature::PartLogprobs, Support::Lossless),
         (Feature::Citation, Support::Degraded("only in answers, as url_citation")),
+        (Feature::ToolCallHosted, Support::Degraded("in requests, as text")),
         (Feature::CitationSpan, Support::Lossless),
         (
             Feature::ReasoningText,
