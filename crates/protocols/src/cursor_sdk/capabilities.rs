@@ -17,7 +17,10 @@ pub(super) static TABLE: CapabilityTable = CapabilityTable {
         (Feature::ReasoningText, Support::Degraded("in answers; a prompt carries none")),
         (Feature::ToolCallId, Support::Degraded("as text of the prompt")),
         (Feature::ToolCallArguments, Support::Degraded("as text of the prompt")),
-        (Feature::ToolCallHosted, Support::Degraded("in answers as calls of the runtime, in a prompt as text")),
+        (
+            Feature::ToolCallHosted,
+            Support::Degraded("in answers as calls of the runtime, in a prompt as text"),
+        ),
         (Feature::ToolResultError, Support::Degraded("in answers, as the result's status")),
         (Feature::MetadataLabels, Support::Lossless),
         (Feature::ResponseUsage, Support::Lossless),
