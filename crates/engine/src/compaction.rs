@@ -44,6 +44,11 @@ impl Engine {
         let path = self.branch_path(&branch.branch_id).await?;
         let item_id = self.ids.next(IdKind::Request).item(0);
         let mut parts = request.summary;
+        let says_something = |part: &UnifiedContentPart| part.as_text().is_some_and(|text| !text.trim().is_empty());
+        if !parts.iter().any(says_something) {
+            let message = "a summary stands in place of the history, so it needs a text that is not blank";
+            return Err(UnifiedError::new(ErrorCategory::InvalidRequest, "invalid-value", message).at("/summary"));
+        }
         for (number, part) in (0..).zip(&mut parts) {
             part.base.part_id = item_id.part(number);
         }

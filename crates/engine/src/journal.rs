@@ -47,6 +47,14 @@ pub struct NewItems {
 /// How often an append that names no head is tried again when others move it.
 const APPEND_TRIES: usize = 4;
 
+/// Others were faster; the same request may well go through the next time.
+pub(crate) fn moved(message: &str) -> UnifiedError {
+    UnifiedError {
+        retryable: true,
+        ..UnifiedError::new(ErrorCategory::Conflict, "head-moved", message)
+    }
+}
+
 impl Engine {
     /// A page of a branch.
     ///
@@ -132,11 +140,7 @@ impl Engine {
                 Err(error) => return Err(error.to_unified()),
             }
         }
-        Err(UnifiedError::new(
-            ErrorCategory::Conflict,
-            "head-moved",
-            "other requests keep moving this branch; ask again",
-        ))
+        Err(moved("other requests keep moving this branch; ask again"))
     }
 
     /// Checks items that a client wrote and gives them IDs of this store; `path` is what stands before them.

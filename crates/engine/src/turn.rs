@@ -211,12 +211,8 @@ impl Engine {
                 return Ok(turn);
             }
         }
-        Err(UnifiedError::new(
-            ErrorCategory::Conflict,
-            "head-moved",
-            "other requests keep moving this conversation; ask again",
-        )
-        .into())
+        let message = "other requests keep moving this conversation; ask again";
+        Err(crate::journal::moved(message).into())
     }
 
     fn prepare(&self, turn: TurnRequest) -> Result<Prepared, TurnError> {

@@ -359,3 +359,15 @@ fn what_the_model_may_not_see_is_not_sent() {
         assert!(losses.contains(&("info".into(), "record.bookkeeping".into())));
     }
 }
+
+#[test]
+fn another_text_of_reasoning_is_kept_for_its_owner_and_named() {
+    let message = json!({"role": "assistant", "content": "a", "reasoning_content": "one text", "reasoning": "another"});
+    check(&message, &["reasoning", "message"], "/0/parts/0/text", &json!("one text"));
+    let decoded = decode_request(&body(&json!([{"role": "user", "content": "q"}, message])));
+    assert!(
+        decoded.loss.entries.iter().any(|e| e.path == "/messages/1/reasoning"),
+        "{:?}",
+        decoded.loss.entries
+    );
+}

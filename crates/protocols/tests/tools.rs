@@ -454,3 +454,86 @@ fn which_tools_of_a_server_may_be_called_reads_the_same_at_every_target() {
         );
     }
 }
+
+#[test]
+fn what_restricts_a_server_is_said_or_told_by_its_strength() {
+    use throughline_format::{LossSeverity, UnifiedRequirement};
+    let deny = json!({"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}],
+        "mcp_servers": [{"type": "url", "name": "s", "url": "https://a.example/mcp"}],
+        "tools": [{"type": "mcp_toolset", "mcp_server_name": "s", "configs": {"danger": {"enabled": false}}}]});
+    let server = |members: Value| {
+        let mut tool = json!({"type": "mcp", "server_label": "s", "server_url": "https://a.example/mcp"});
+        tool.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+        json!({"model": "m", "input": "hi", "tools": [tool]})
+    };
+    let read_only = server(json!({"allowed_tools": {"read_only": true}, "require_approval": "never"}));
+    let asks = server(json!({"require_approval": "always"}));
+    let cases = [
+        (
+            ProtocolFamily::AnthropicMessages,
+            &deny,
+            ProtocolFamily::OpenAiResponses,
+            "/tools/0/config",
+        ),
+        (
+            ProtocolFamily::AnthropicMessages,
+            &deny,
+            ProtocolFamily::GeminiInteractions,
+            "/tools/0/config",
+        ),
+        (
+            ProtocolFamily::OpenAiResponses,
+            &read_only,
+            ProtocolFamily::AnthropicMessages,
+            "/tools/0/config",
+        ),
+        (
+            ProtocolFamily::OpenAiResponses,
+            &read_only,
+            ProtocolFamily::GeminiInteractions,
+            "/tools/0/config",
+        ),
+        (
+            ProtocolFamily::OpenAiResponses,
+            &asks,
+            ProtocolFamily::AnthropicMessages,
+            "/tools/0/approval",
+        ),
+        (
+            ProtocolFamily::OpenAiResponses,
+            &asks,
+            ProtocolFamily::GeminiInteractions,
+            "/tools/0/approval",
+        ),
+    ];
+    for (source, body, target, path) in cases {
+        for (strength, severity) in [
+            (UnifiedRequirement::Preferred, LossSeverity::Warning),
+            (UnifiedRequirement::Required, LossSeverity::Error),
+        ] {
+            let mut request = decode(&source, body).unified;
+            request.tools[0].requirement = Some(strength);
+            let codec = codec(&target);
+            let context = EncodeContext::plain(Capabilities::of(codec.capabilities()));
+            let loss = codec.encode_request(&request, &context).unwrap().loss;
+            let found: Vec<_> = loss.entries.iter().filter(|e| e.path == path).map(|e| e.severity).collect();
+            assert_eq!(found, [severity], "{source} to {target}: {path} in {:?}", loss.entries);
+        }
+    }
+}
+
+#[test]
+fn no_tool_is_chosen_where_none_is_offered() {
+    let body = |choice: &str| json!({"model": "m", "messages": [{"role": "user", "content": "hi"}], "tool_choice": choice});
+    for choice in ["auto", "none", "required"] {
+        let request = decode(&ProtocolFamily::OpenAiChat, &body(choice)).unified;
+        for target in [ProtocolFamily::AnthropicMessages, ProtocolFamily::GeminiInteractions] {
+            let (made, losses) = project(&request, &target);
+            let written = made
+                .pointer("/tool_choice")
+                .or_else(|| made.pointer("/generation_config/tool_choice"));
+            assert_eq!(written, None, "{choice} at {target}: {made}");
+            assert!(losses.iter().any(|path| path == "/toolChoice"), "{choice} at {target}: {losses:?}");
+        }
+    }
+}

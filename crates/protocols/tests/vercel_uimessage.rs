@@ -506,11 +506,15 @@ fn private_state_in_a_hosted_tool_comes_back_to_its_owner_and_reaches_nobody_els
     let tools = [
         json!({"type": "tool-web_search", "toolCallId": "w", "state": "output-available", "input": {"query": "x"}, "providerExecuted": true, "output": found}),
         json!({"type": "tool-code_interpreter", "toolCallId": "c", "state": "output-available", "input": {"code": "1 + 1", "containerId": "sealed-2"}, "providerExecuted": true, "output": {"outputs": [{"type": "logs", "logs": "2"}]}}),
+        json!({"type": "tool-web_search", "toolCallId": "t", "state": "output-available", "input": {"query": "y"}, "providerExecuted": true,
+            "output": "[{\"url\": \"https://b.example\", \"encrypted\\u0043ontent\": \"sealed-3\"}]"}),
+        json!({"type": "tool-code_execution", "toolCallId": "e", "state": "output-error", "input": {"code": "2"}, "providerExecuted": true,
+            "errorText": "{\"reason\": \"expired\", \"container\": {\"id\": \"sealed-4\"}}"}),
     ];
     let step = json!({"type": "step-start"});
     let messages = json!([
         {"id": "u", "role": "user", "parts": [{"type": "text", "text": "q"}]},
-        {"id": "a", "role": "assistant", "parts": [step, tools[0], tools[1], {"type": "text", "text": "done"}]}]);
+        {"id": "a", "role": "assistant", "parts": [step, tools[0], tools[1], tools[2], tools[3], {"type": "text", "text": "done"}]}]);
     let decoded = decode(&messages);
     assert!(
         !serde_json::to_string(&decoded.unified).unwrap().contains("sealed"),
@@ -525,7 +529,7 @@ fn private_state_in_a_hosted_tool_comes_back_to_its_owner_and_reaches_nobody_els
     for codec in [&VercelUiMessage as &dyn Codec, &AnthropicMessages, &OpenAiChat] {
         let body = codec.encode_request(&decoded.unified, &context(codec)).unwrap().body;
         assert!(!body.contains("sealed"), "{body}");
-        for word in ["https://a.example", "1 + 1"] {
+        for word in ["https://a.example", "1 + 1", "https://b.example", "expired"] {
             assert!(body.contains(word), "{word} in {body}");
         }
     }

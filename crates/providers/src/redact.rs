@@ -6,9 +6,10 @@
 use bytes::{Bytes, BytesMut};
 use secrecy::{ExposeSecret as _, SecretSlice};
 
-/// Replaces a secret in a byte stream by as many asterisks, wherever the transport cuts it.
+/// Replaces a secret in a byte stream by as many asterisks, wherever the transport cuts it and however JSON spells it.
 pub(crate) struct Redactor {
-    secret: SecretSlice<u8>,
+    /// The secret as it is, and as strings of JSON may escape it.
+    spellings: Vec<SecretSlice<u8>>,
     /// The end of the last piece, when it may be the beginning of the secret.
     held: BytesMut,
 }
@@ -17,25 +18,33 @@ impl Redactor {
     /// A redactor at the begin of a stream.
     pub(crate) fn new(secret: &[u8]) -> Self {
         Self {
-            secret: SecretSlice::from(secret.to_vec()),
+            spellings: spellings(secret).into_iter().map(SecretSlice::from).collect(),
             held: BytesMut::new(),
         }
     }
 
     /// Takes the next piece and gives what is certain; at most the beginning of a secret is held back.
     pub(crate) fn push(&mut self, chunk: Bytes) -> Bytes {
-        let secret = self.secret.expose_secret();
-        if self.held.is_empty() && find(&chunk, secret).is_none() && partial(&chunk, secret) == 0 {
+        let is_clean = |spelling: &SecretSlice<u8>| {
+            let secret = spelling.expose_secret();
+            find(&chunk, secret).is_none() && partial(&chunk, secret) == 0
+        };
+        if self.held.is_empty() && self.spellings.iter().all(is_clean) {
             return chunk;
         }
         let mut bytes = std::mem::take(&mut self.held);
         bytes.extend_from_slice(&chunk);
-        while let Some(at) = find(&bytes, secret) {
-            if let Some(found) = bytes.get_mut(at..at + secret.len()) {
-                found.fill(b'*');
+        let mut held = 0;
+        for spelling in &self.spellings {
+            let secret = spelling.expose_secret();
+            while let Some(at) = find(&bytes, secret) {
+                if let Some(found) = bytes.get_mut(at..at + secret.len()) {
+                    found.fill(b'*');
+                }
             }
+            held = held.max(partial(&bytes, secret));
         }
-        let keep = bytes.len() - partial(&bytes, secret);
+        let keep = bytes.len() - held;
         self.held = bytes.split_off(keep);
         bytes.freeze()
     }
@@ -52,6 +61,28 @@ impl Redactor {
         clean.extend_from_slice(&redactor.finish());
         clean.freeze()
     }
+}
+
+/// How a secret may stand in JSON: as it is, with its slashes escaped, and with everything but letters and digits as `\u00xx`.
+fn spellings(secret: &[u8]) -> Vec<Vec<u8>> {
+    let escaped = |escape: &dyn Fn(u8) -> Option<String>| -> Vec<u8> {
+        let one = |byte: &u8| escape(*byte).map_or_else(|| vec![*byte], String::into_bytes);
+        secret.iter().flat_map(one).collect()
+    };
+    let must = |byte: u8| matches!(byte, b'"' | b'\\').then(|| format!("\\{}", char::from(byte)));
+    let mut all = vec![
+        secret.to_vec(),
+        escaped(&must),
+        escaped(&|byte| must(byte).or_else(|| (byte == b'/').then(|| "\\/".to_owned()))),
+        escaped(&|byte| (!byte.is_ascii_alphanumeric()).then(|| format!("\\u{byte:04x}"))),
+        escaped(&|byte| (!byte.is_ascii_alphanumeric()).then(|| format!("\\u{byte:04X}"))),
+        // The usual escapes of `+`, `=`, `<`, `>` and `&` for a page, without those of the rest.
+        escaped(&|byte| must(byte).or_else(|| matches!(byte, b'+' | b'=' | b'<' | b'>' | b'&').then(|| format!("\\u{byte:04x}")))),
+        escaped(&|byte| must(byte).or_else(|| matches!(byte, b'+' | b'=' | b'<' | b'>' | b'&').then(|| format!("\\u{byte:04X}")))),
+    ];
+    all.sort_unstable();
+    all.dedup();
+    all
 }
 
 /// Where the secret stands.
@@ -80,6 +111,31 @@ fn partial(bytes: &[u8], secret: &[u8]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_escape_of_json_hides_the_secret() {
+        let secret = br#"sk/a+b="c"#;
+        for text in [
+            r#"sk/a+b="c"#,
+            r#"sk/a+b=\"c"#,
+            r#"sk\/a+b=\"c"#,
+            r"sk\u002fa\u002bb\u003d\u0022c",
+            r"sk\u002Fa\u002Bb\u003D\u0022c",
+            r#"sk/a\u002bb\u003d\"c"#,
+        ] {
+            let body = format!("key {text} is wrong");
+            for piece in 1..=body.len() {
+                let mut redactor = Redactor::new(secret);
+                let mut clean = Vec::new();
+                for chunk in body.as_bytes().chunks(piece) {
+                    clean.extend_from_slice(&redactor.push(Bytes::copy_from_slice(chunk)));
+                }
+                clean.extend_from_slice(&redactor.finish());
+                let expected = format!("key {} is wrong", "*".repeat(text.len()));
+                assert_eq!(String::from_utf8_lossy(&clean), expected, "in pieces of {piece}");
+            }
+        }
+    }
 
     #[test]
     fn no_cut_hides_the_secret_and_everything_else_passes() {

@@ -77,6 +77,12 @@ async fn a_dropped_client_does_not_stop_the_answer_and_cancel_does() {
     }
     let outcome = world.engine.cancel(&World::principal(), &id, Some("enough".into())).await.unwrap();
     assert!(outcome.accepted);
+    // The answer promises what the journal says already: a kill of the process takes nothing back.
+    let known = world.engine.operation(&World::principal(), &id).await.unwrap();
+    assert!(
+        known.cancel_requested_at.is_some() || known.state == OperationState::Cancelled,
+        "{known:?}"
+    );
     rest(watcher).await;
     assert!(send.is_closed(), "the connection upstream is closed");
     let operation = world.engine.operation(&World::principal(), &id).await.unwrap();

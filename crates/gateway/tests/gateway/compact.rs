@@ -102,6 +102,12 @@ async fn a_wrong_range_and_a_wrong_body_are_refused_and_nothing_is_appended() {
             "invalid-request.invalid-value",
         ),
         (
+            "a blank summary",
+            json!({"throughItemId": first, "summary": summary(" ")}),
+            400,
+            "invalid-request.invalid-value",
+        ),
+        (
             "an unknown item",
             json!({"throughItemId": "op_x.i0", "summary": summary("x")}),
             400,

@@ -10,14 +10,14 @@ use super::tool_names::Names;
 use crate::feature::Feature;
 use crate::raw::{self};
 use crate::raw::{json, object};
-use crate::tool_offer::{ToolOffer, report_as_function};
+use crate::tool_offer::{ToolOffer, report_as_function, report_restrictions};
 use std::collections::BTreeSet;
 use throughline_format::intent::{ParallelTools, UnifiedRequirement};
 use throughline_format::loss::LossSeverity;
 use throughline_format::tool::{
     AllowedMode, ApprovalRule, Caller, Execution, ToolApproval, ToolChoiceKind, UnifiedHostedToolConfig, UnifiedToolSelector,
 };
-use throughline_format::{Json, UnifiedRequestV2, UnifiedToolDefinition, UnifiedToolType};
+use throughline_format::{Json, ProtocolFamily, UnifiedRequestV2, UnifiedToolDefinition, UnifiedToolType};
 
 /// A tool as the wire takes it, with its cache mark.
 pub(super) struct WireTool {
@@ -420,6 +420,9 @@ fn mcp_toolset(encoder: &mut BlockEncoder<'_>, tool: &UnifiedToolDefinition, con
         let path = format!("{path}/approval");
         lost(encoder, tool, Feature::ToolApproval, &path, "the target asks nobody for approval");
     }
+    if !native {
+        report_restrictions(&mut encoder.loss, tool, path);
+    }
     if config.description.is_some() {
         encoder.loss.info(
             Feature::ToolDescription,
@@ -582,6 +585,15 @@ pub(super) fn choice(encoder: &mut BlockEncoder<'_>, request: &UnifiedRequestV2,
             }
         },
     };
+    let is_own = request.source.profile.family == ProtocolFamily::AnthropicMessages;
+    if tools.is_empty() && !is_own && matches!(kind, "none" | "auto") {
+        encoder.loss.info(
+            Feature::ToolChoice,
+            "/toolChoice",
+            "there are no tools, and the target takes no choice among none",
+        );
+        return None;
+    }
     if tools.is_empty() && kind != "none" && kind != "auto" {
         lost(encoder, Feature::ToolChoice, "the target forces tools only where there are some");
         return None;

@@ -393,6 +393,13 @@ fn choice(encoder: &mut StepEncoder<'_>, request: &UnifiedRequestV2, native: boo
         let inner = object(vec![("mode".into(), json(mode)), ("tools".into(), json(&list))]);
         object(vec![("allowed_tools".into(), inner)])
     };
+    if request.tools.is_empty() && !native {
+        if matches!(choice.kind, ToolChoiceKind::Auto | ToolChoiceKind::None) {
+            encoder.loss.info(Feature::ToolChoice, "/toolChoice", "there are no tools");
+            return None;
+        }
+        return lost("there are no tools to call");
+    }
     match choice.kind {
         ToolChoiceKind::Auto if choice.validated == Some(true) => Some(json("validated")),
         ToolChoiceKind::Auto => Some(json("auto")),

@@ -6,9 +6,9 @@ use crate::call_arguments::object_schema;
 use crate::feature::Feature;
 use crate::keeper::unmapped_of;
 use crate::raw::{json, number, object, put_all};
-use crate::tool_offer::{as_function, report_as_function};
+use crate::tool_offer::{as_function, report_as_function, report_restrictions};
 use throughline_format::loss::LossSeverity::{self};
-use throughline_format::tool::Portability;
+use throughline_format::tool::{ApprovalRule, Portability, ToolApproval, UnifiedHostedToolConfig};
 use throughline_format::{Json, UnifiedRequestV2, UnifiedRequirement, UnifiedToolDefinition, UnifiedToolType};
 
 fn lost_tool(encoder: &mut StepEncoder<'_>, tool: &UnifiedToolDefinition, feature: Feature, path: &str, reason: &str) {
@@ -201,20 +201,15 @@ fn hosted(encoder: &mut StepEncoder<'_>, tool: &UnifiedToolDefinition, path: &st
             };
             typed("computer_use", vec![("environment", Some(json(word)))])
         }
-        UnifiedToolType::Mcp if config.server_url.is_some() => typed(
-            "mcp_server",
-            vec![
-                ("name", config.server_label.as_ref().map(json)),
-                ("url", config.server_url.as_ref().map(json)),
-                (
-                    "allowed_tools",
-                    config
-                        .allowed_tools
-                        .as_ref()
-                        .map(|names| json(&[object(vec![("tools".into(), json(names))])])),
-                ),
-            ],
-        ),
+        UnifiedToolType::Mcp if config.server_url.is_some() => {
+            report_restrictions(&mut encoder.loss, tool, path);
+            let asks = |rule: &ToolApproval| *rule != ToolApproval::Rule(ApprovalRule::Never);
+            if tool.approval.as_ref().is_some_and(asks) {
+                let path = format!("{path}/approval");
+                lost_tool(encoder, tool, Feature::ToolApproval, &path, "the target asks nobody for approval");
+            }
+            mcp_server(&config)
+        }
         _ => {
             lost_tool(encoder, tool, Feature::of_tool(&tool.kind), path, "the target has no such tool");
             return None;
@@ -226,4 +221,19 @@ fn hosted(encoder: &mut StepEncoder<'_>, tool: &UnifiedToolDefinition, path: &st
         "offered as the target's own tool; other options are not sent",
     );
     Some(made)
+}
+
+fn mcp_server(config: &UnifiedHostedToolConfig) -> Json {
+    let allowed = config
+        .allowed_tools
+        .as_ref()
+        .map(|names| json(&[object(vec![("tools".into(), json(names))])]));
+    typed(
+        "mcp_server",
+        vec![
+            ("name", config.server_label.as_ref().map(json)),
+            ("url", config.server_url.as_ref().map(json)),
+            ("allowed_tools", allowed),
+        ],
+    )
 }

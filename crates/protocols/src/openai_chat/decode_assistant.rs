@@ -100,6 +100,9 @@ impl RequestDecoder<'_> {
     /// Reasoning members of an assistant message become one item before the message.
     pub(super) fn reasoning(&mut self, reading: &mut Reading, message: &wire::Message) {
         let found = reasoning::of_message(message);
+        for (name, value) in found.others {
+            reading.leftovers.add(&format!("/{name}"), value);
+        }
         if found.text.is_none() && found.details.is_none() {
             return;
         }

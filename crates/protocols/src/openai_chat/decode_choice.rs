@@ -348,6 +348,14 @@ impl ChoiceState {
 
     pub(super) fn reasoning_delta(&mut self, answer: &mut AnswerDecoder, message: &wire::Message, base: &str) {
         let found = reasoning::of_message(message);
+        for (name, value) in found.others {
+            // Pieces of a stream that differ are pieces of two texts, of which one is told.
+            if answer.whole {
+                answer.keep(format!("{base}/{name}"), value);
+            } else {
+                answer.keep_appended(format!("{base}/{name}"), value);
+            }
+        }
         let text = found.text.unwrap_or_default();
         if text.is_empty() && found.details.is_none() {
             if answer.whole {

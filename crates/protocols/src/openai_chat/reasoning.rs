@@ -15,6 +15,8 @@ pub(super) struct Found {
     pub details: Option<Json>,
     /// Members that carried the text.
     pub fields: Vec<&'static str>,
+    /// Members that carried another text: the record has room for one.
+    pub others: Vec<(&'static str, Json)>,
     /// How much of the reasoning it is.
     pub form: ReasoningForm,
 }
@@ -30,18 +32,23 @@ pub(super) fn of_message(message: &wire::Message) -> Found {
         text: None,
         details: None,
         fields: Vec::new(),
+        others: Vec::new(),
         form: ReasoningForm::Full,
     };
     for (name, value) in members {
         let Some(text) = value.as_ref().and_then(|v| v.decode::<String>().ok()) else {
             continue;
         };
-        found.fields.push(name);
-        match &mut found.text {
-            None => found.text = Some(text),
-            Some(known) if known.is_empty() => *known = text,
-            Some(_) => {}
+        match (&mut found.text, value) {
+            (Some(known), Some(value)) if !known.is_empty() && !text.is_empty() && *known != text => {
+                found.others.push((name, value.clone()));
+                continue;
+            }
+            (Some(known), _) if known.is_empty() => *known = text,
+            (Some(_), _) => {}
+            (None, _) => found.text = Some(text),
         }
+        found.fields.push(name);
     }
     if let Some(details) = message
         .reasoning_details

@@ -9,7 +9,7 @@ use crate::context::PrivateState;
 use crate::feature::Feature;
 use crate::openai::strict_schema::{close, fits_strict};
 use crate::projection::LossCollector;
-use crate::tool_offer::{ToolOffer, report_as_function};
+use crate::tool_offer::{ToolOffer, report_as_function, report_restrictions};
 use std::collections::BTreeSet;
 use throughline_format::intent::GrammarSyntax;
 use throughline_format::loss::LossSeverity;
@@ -470,6 +470,7 @@ impl Tools<'_> {
         if tool.kind == UnifiedToolType::Mcp && node.get("server_label").is_none() {
             node.put("server_label", Node::text(&wire_name(tool.name.as_deref().unwrap_or("server"))));
         }
+        report_restrictions(&mut self.loss, tool, path);
         if tool.kind == UnifiedToolType::Mcp && tool.approval.is_none() {
             // Every other wire runs such a tool without a question; here silence would mean that somebody is asked each time.
             node.put("require_approval", Node::text("never"));

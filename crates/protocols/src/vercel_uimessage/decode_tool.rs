@@ -173,8 +173,9 @@ impl PartDecoder {
         let id = self.next_id();
         let mut form = Form::default();
         if let Some(public) = ending.output.as_ref().filter(|_| hosted).and_then(hosted_state::without) {
-            self.holds_state(format!("{path}/output"));
-            form.member("output", &ending.output.replace(public));
+            let member = if ending.failed { "errorText" } else { "output" };
+            self.holds_state(format!("{path}/{member}"));
+            form.member(member, &ending.output.replace(public));
         }
         let (is_error, status) = (
             ending.failed.then_some(true),

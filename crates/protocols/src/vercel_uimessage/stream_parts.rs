@@ -205,7 +205,10 @@ impl Calls {
             Object::of_type(if failed { "tool-output-error" } else { "tool-output-available" }).with("toolCallId", &told.called.call_id);
         let kept = Kept::of(out.context.private.as_ref(), item.provider_data.iter().flatten());
         match outcome.error {
-            Some(error) => chunk = chunk.with("errorText", &error),
+            Some(error) => chunk.set(
+                "errorText",
+                kept.form.get("errorText").cloned().unwrap_or_else(|| crate::raw::json(&error)),
+            ),
             None => chunk.set("output", kept.form.get("output").cloned().unwrap_or(outcome.output)),
         }
         if told.called.is_hosted {
