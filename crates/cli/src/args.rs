@@ -52,7 +52,7 @@ pub struct ConvertArguments {
     /// Print only the target body (SSE for a stream); the loss report goes to stderr.
     #[arg(long, requires = "to")]
     pub raw: bool,
-    /// JSON file: strengths by pointer into the payload, such as {"/tools/0/strict": "required"}.
+    /// JSON file: strengths by pointer into the payload, such as {"/tools/0/function/strict": "required"}.
     #[arg(long, value_name = "FILE")]
     pub requirements: Option<PathBuf>,
     /// JSON file: overrides of the target's capability table.

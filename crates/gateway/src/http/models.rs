@@ -86,7 +86,7 @@ impl<'a> GeminiModel<'a> {
         Self {
             name: format!("models/{id}"),
             display_name: id,
-            supported_generation_methods: &["generateContent", "streamGenerateContent", "countTokens"],
+            supported_generation_methods: &["generateContent", "streamGenerateContent"],
         }
     }
 }

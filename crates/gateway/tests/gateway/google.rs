@@ -58,7 +58,7 @@ async fn the_url_names_the_model_and_chooses_the_stream() {
 async fn lists_and_errors_have_the_shape_of_whoever_asks() {
     let world = World::new().await;
     let google = json!([{"name": "models/plain", "displayName": "plain",
-        "supportedGenerationMethods": ["generateContent", "streamGenerateContent", "countTokens"]}]);
+        "supportedGenerationMethods": ["generateContent", "streamGenerateContent"]}]);
     for (path, header) in [
         ("/v1beta/models", None),
         ("/v1/models?key=k", None),

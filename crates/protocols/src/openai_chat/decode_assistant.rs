@@ -101,7 +101,7 @@ impl RequestDecoder<'_> {
     pub(super) fn reasoning(&mut self, reading: &mut Reading, message: &wire::Message) {
         let found = reasoning::of_message(message);
         for (name, value) in found.others {
-            reading.leftovers.add(&format!("/{name}"), value);
+            reading.leftovers.add(format!("/{name}"), value);
         }
         if found.text.is_none() && found.details.is_none() {
             return;

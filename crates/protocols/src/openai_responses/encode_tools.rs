@@ -470,7 +470,7 @@ impl Tools<'_> {
         if tool.kind == UnifiedToolType::Mcp && node.get("server_label").is_none() {
             node.put("server_label", Node::text(&wire_name(tool.name.as_deref().unwrap_or("server"))));
         }
-        report_restrictions(&mut self.loss, tool, path);
+        report_restrictions(self.loss, tool, path);
         if tool.kind == UnifiedToolType::Mcp && tool.approval.is_none() {
             // Every other wire runs such a tool without a question; here silence would mean that somebody is asked each time.
             node.put("require_approval", Node::text("never"));
