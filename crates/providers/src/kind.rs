@@ -22,6 +22,8 @@ pub enum ProviderKind {
     Anthropic,
     /// OpenAI.
     OpenAi(OpenAiApi),
+    /// OpenAI's protocols at an Azure resource, below its `/openai/v1`.
+    Azure(OpenAiApi),
     /// A server that speaks the protocol of OpenAI's chat completions.
     OpenAiCompatible,
     /// Cursor's Cloud Agents.
@@ -48,8 +50,8 @@ impl ProviderKind {
     pub fn family(self) -> ProtocolFamily {
         match self {
             Self::Anthropic => ProtocolFamily::AnthropicMessages,
-            Self::OpenAi(OpenAiApi::Responses) => ProtocolFamily::OpenAiResponses,
-            Self::OpenAi(OpenAiApi::Chat) | Self::OpenAiCompatible => ProtocolFamily::OpenAiChat,
+            Self::OpenAi(OpenAiApi::Responses) | Self::Azure(OpenAiApi::Responses) => ProtocolFamily::OpenAiResponses,
+            Self::OpenAi(OpenAiApi::Chat) | Self::Azure(OpenAiApi::Chat) | Self::OpenAiCompatible => ProtocolFamily::OpenAiChat,
             Self::Cursor => ProtocolFamily::CursorSdk,
             Self::Gemini => ProtocolFamily::GeminiGenerateContent,
             Self::Vertex => ProtocolFamily::VertexGemini,
@@ -66,7 +68,8 @@ impl ProviderKind {
             Self::Cursor => Some("https://api.cursor.com"),
             Self::Gemini | Self::Interactions => Some("https://generativelanguage.googleapis.com"),
             Self::Antigravity => Some("https://cloudcode-pa.googleapis.com"),
-            Self::OpenAiCompatible | Self::Vertex => None,
+            // The address is that of the resource, region or server.
+            Self::Azure(_) | Self::OpenAiCompatible | Self::Vertex => None,
         }
     }
 
@@ -75,6 +78,7 @@ impl ProviderKind {
         match self {
             Self::Anthropic => "anthropic",
             Self::OpenAi(_) => "openai",
+            Self::Azure(_) => "azure",
             Self::OpenAiCompatible => "openai-compatible",
             Self::Cursor => "cursor",
             Self::Gemini => "gemini",
@@ -91,7 +95,7 @@ impl ProviderKind {
             Self::OpenAi(_) => Some("openai"),
             Self::Gemini | Self::Interactions => Some("google"),
             // Models of several vendors; Cursor's runtime chooses one itself.
-            Self::OpenAiCompatible | Self::Cursor | Self::Vertex | Self::Antigravity => None,
+            Self::Azure(_) | Self::OpenAiCompatible | Self::Cursor | Self::Vertex | Self::Antigravity => None,
         }
     }
 
@@ -108,8 +112,8 @@ impl ProviderKind {
         let query = stream.then_some("alt=sse");
         match self {
             Self::Anthropic => plain("/v1/messages"),
-            Self::OpenAi(OpenAiApi::Responses) => plain("/responses"),
-            Self::OpenAi(OpenAiApi::Chat) | Self::OpenAiCompatible => plain("/chat/completions"),
+            Self::OpenAi(OpenAiApi::Responses) | Self::Azure(OpenAiApi::Responses) => plain("/responses"),
+            Self::OpenAi(OpenAiApi::Chat) | Self::Azure(OpenAiApi::Chat) | Self::OpenAiCompatible => plain("/chat/completions"),
             Self::Cursor => plain("/v1/agents"),
             Self::Interactions => plain("/v1beta/interactions"),
             Self::Antigravity => Some((Cow::Owned(format!("/v1internal:{method}")), query)),
@@ -129,9 +133,10 @@ impl ProviderKind {
     pub(crate) fn resume_path(self, job: &Job, after: Option<&str>) -> Option<(String, String)> {
         let [id] = job.ids.as_slice() else { return None };
         let (folder, place) = match self {
-            Self::OpenAi(OpenAiApi::Responses) => ("/responses", "starting_after"),
+            Self::OpenAi(OpenAiApi::Responses) | Self::Azure(OpenAiApi::Responses) => ("/responses", "starting_after"),
             Self::Interactions => ("/v1beta/interactions", "last_event_id"),
             Self::OpenAi(OpenAiApi::Chat)
+            | Self::Azure(OpenAiApi::Chat)
             | Self::OpenAiCompatible
             | Self::Anthropic
             | Self::Cursor
@@ -148,7 +153,7 @@ impl ProviderKind {
         match self {
             Self::Anthropic | Self::Cursor | Self::Vertex => Some("/v1"),
             Self::Gemini | Self::Interactions => Some("/v1beta"),
-            Self::OpenAi(_) | Self::OpenAiCompatible | Self::Antigravity => None,
+            Self::OpenAi(_) | Self::Azure(_) | Self::OpenAiCompatible | Self::Antigravity => None,
         }
     }
 
@@ -156,6 +161,10 @@ impl ProviderKind {
         match self {
             Self::Anthropic => CredentialHeader {
                 name: "x-api-key",
+                prefix: "",
+            },
+            Self::Azure(_) => CredentialHeader {
+                name: "api-key",
                 prefix: "",
             },
             Self::Gemini | Self::Interactions => CredentialHeader {
@@ -174,7 +183,9 @@ impl ProviderKind {
         match self {
             Self::Anthropic => &[("anthropic-version", "2023-06-01")],
             Self::Interactions => &[("api-revision", "2026-05-20")],
-            Self::OpenAi(_) | Self::OpenAiCompatible | Self::Cursor | Self::Gemini | Self::Vertex | Self::Antigravity => &[],
+            Self::OpenAi(_) | Self::Azure(_) | Self::OpenAiCompatible | Self::Cursor | Self::Gemini | Self::Vertex | Self::Antigravity => {
+                &[]
+            }
         }
     }
 }

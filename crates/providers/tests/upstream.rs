@@ -138,6 +138,18 @@ async fn each_kind_has_its_path_and_headers_and_no_client_secret() {
             "authorization: Bearer sk-secret-0123456789",
         ),
         (
+            ProviderKind::Azure(OpenAiApi::Responses),
+            "/openai/v1",
+            "POST /openai/v1/responses ",
+            "api-key: sk-secret-0123456789",
+        ),
+        (
+            ProviderKind::Azure(OpenAiApi::Chat),
+            "/openai/v1",
+            "POST /openai/v1/chat/completions ",
+            "api-key: sk-secret-0123456789",
+        ),
+        (
             ProviderKind::OpenAiCompatible,
             "/openai/v1",
             "POST /openai/v1/chat/completions ",

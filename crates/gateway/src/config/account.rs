@@ -25,6 +25,7 @@ pub(super) const SECRET_HINTS: &[(&str, &str)] = &[
 const KINDS: &[(&str, ProviderKind)] = &[
     ("anthropic", ProviderKind::Anthropic),
     ("openai", ProviderKind::OpenAi(OpenAiApi::Responses)),
+    ("azure", ProviderKind::Azure(OpenAiApi::Responses)),
     ("openai-compatible", ProviderKind::OpenAiCompatible),
     ("gemini", ProviderKind::Gemini),
     ("vertex", ProviderKind::Vertex),
@@ -32,15 +33,15 @@ const KINDS: &[(&str, ProviderKind)] = &[
     ("interactions", ProviderKind::Interactions),
     ("cursor", ProviderKind::Cursor),
 ];
-const LATER_KINDS: &[&str] = &["azure", "replay"];
+const LATER_KINDS: &[&str] = &["replay"];
 
 /// The kind that the words `kind` and `api` name.
 pub(super) fn kind(section: &Section<'_, '_>) -> Option<ProviderKind> {
     let word = section.required("kind");
     let api = section.text("api");
     let word = word?.value;
-    if api.is_some() && word != "openai" {
-        section.problem("api", "belongs to kind \"openai\" only");
+    if api.is_some() && !matches!(word.as_str(), "openai" | "azure") {
+        section.problem("api", "belongs to the kinds \"openai\" and \"azure\" only");
     }
     let Some((_, kind)) = KINDS.iter().find(|(known, _)| *known == word) else {
         let known: Vec<&str> = KINDS.iter().map(|(word, _)| *word).collect();
@@ -52,16 +53,15 @@ pub(super) fn kind(section: &Section<'_, '_>) -> Option<ProviderKind> {
         section.problem("kind", format!("{what}; known are {}", known.join(", ")));
         return None;
     };
-    if word != "openai" {
-        return Some(*kind);
-    }
-    match api.as_ref().map(|api| api.value.as_str()) {
-        Some("chat") => Some(ProviderKind::OpenAi(OpenAiApi::Chat)),
-        Some("responses") | None => Some(*kind),
-        Some(_) => {
+    match (kind, api.as_ref().map(|api| api.value.as_str())) {
+        (ProviderKind::OpenAi(_), Some("chat")) => Some(ProviderKind::OpenAi(OpenAiApi::Chat)),
+        (ProviderKind::Azure(_), Some("chat")) => Some(ProviderKind::Azure(OpenAiApi::Chat)),
+        (ProviderKind::OpenAi(_) | ProviderKind::Azure(_), Some("responses")) | (_, None) => Some(*kind),
+        (ProviderKind::OpenAi(_) | ProviderKind::Azure(_), Some(_)) => {
             section.problem("api", "expected \"responses\" or \"chat\"");
             None
         }
+        (_, Some(_)) => None,
     }
 }
 

@@ -203,8 +203,17 @@ fn provider(name: String, section: &Section<'_, '_>, file: &Path) -> Option<Prov
     if let Some(Err(error)) = base_url.as_deref().map(Endpoint::parse) {
         section.problem("base_url", error.message);
     }
-    if kind == Some(ProviderKind::OpenAiCompatible) && base_url.is_none() {
-        section.problem("base_url", "is missing; a compatible server has no address of its own");
+    match kind {
+        Some(ProviderKind::OpenAiCompatible) if base_url.is_none() => {
+            section.problem("base_url", "is missing; a compatible server has no address of its own");
+        }
+        Some(ProviderKind::Azure(_)) if base_url.is_none() => {
+            section.problem(
+                "base_url",
+                "is missing; it is the resource's, such as \"https://NAME.openai.azure.com/openai/v1\"",
+            );
+        }
+        _ => {}
     }
     let credential = account::credential(section, kind, file);
     let (project, location) = account::place(section, kind);

@@ -196,16 +196,26 @@ fn each_error_names_line_and_key() {
 fn errors_of_providers() {
     check("[providers.x]\n", &["throughline.toml:1: providers.x.kind: is missing"]);
     check(
-        "[providers.x]\nkind = \"azure\"\n",
+        "[providers.x]\nkind = \"replay\"\n",
         &[
-            "throughline.toml:2: providers.x.kind: \"azure\" is not available in this version; known are anthropic, openai, openai-compatible, gemini, vertex, antigravity, interactions, cursor",
+            "throughline.toml:2: providers.x.kind: \"replay\" is not available in this version; known are anthropic, openai, azure, openai-compatible, gemini, vertex, antigravity, interactions, cursor",
         ],
     );
     check(
         "[providers.x]\nkind = \"antropic\"\n",
         &[
-            "throughline.toml:2: providers.x.kind: unknown kind; known are anthropic, openai, openai-compatible, gemini, vertex, antigravity, interactions, cursor",
+            "throughline.toml:2: providers.x.kind: unknown kind; known are anthropic, openai, azure, openai-compatible, gemini, vertex, antigravity, interactions, cursor",
         ],
+    );
+    check(
+        "[providers.x]\nkind = \"azure\"\napi = \"chat\"\napi_key_env = \"KEY\"\n",
+        &[
+            "throughline.toml:1: providers.x.base_url: is missing; it is the resource's, such as \"https://NAME.openai.azure.com/openai/v1\"",
+        ],
+    );
+    check(
+        "[providers.x]\nkind = \"gemini\"\napi = \"chat\"\napi_key_env = \"KEY\"\n",
+        &["throughline.toml:3: providers.x.api: belongs to the kinds \"openai\" and \"azure\" only"],
     );
     check(
         "[providers.x]\nkind = \"openai-compatible\"\n",

@@ -266,8 +266,11 @@ pub(super) fn body(encoder: &mut RequestEncoder, root: &Entries, messages: Vec<w
                 .first()
                 .map(|v| Json::from_value(&Value::String(v.voice.clone())))
         });
+        // The type demands a format, and a stream has only this one.
+        let usual = if encoder.context.stream { "pcm16" } else { "wav" };
+        let format = speech.value.format.clone();
         wire.audio = Some(wire::AudioOutput {
-            format: speech.value.format.clone(),
+            format: format.or_else(|| (!encoder.same_family).then(|| usual.to_owned())),
             voice,
             extra: root.level("/audio", &["voice"]),
         });
