@@ -37,6 +37,8 @@ pub(crate) struct Builder {
     pub(crate) transcript: Transcript,
     /// Position of each item by its ID.
     places: HashMap<UnifiedId, usize>,
+    /// Calls, by their IDs, that have a result.
+    answered: HashSet<String>,
     /// Number of covered items by the position of the summary.
     summaries: Vec<(usize, usize)>,
     last_time: Timestamp,
@@ -49,6 +51,7 @@ impl Builder {
         Self {
             transcript: Transcript::of_items(runtime, session, Vec::new()),
             places: HashMap::new(),
+            answered: HashSet::new(),
             summaries: Vec::new(),
             last_time: Timestamp::EPOCH,
             more_warnings: 0,
@@ -88,6 +91,29 @@ impl Builder {
         }
     }
 
+    /// A call has one result: another one, or one of a call that nobody named, stands alone under an ID of its own.
+    fn one_result(&mut self, item: &mut UnifiedItem) {
+        let is_result = matches!(
+            item.body,
+            UnifiedItemBody::ToolResult(_)
+                | UnifiedItemBody::ServerToolResult(_)
+                | UnifiedItemBody::ComputerActionResult(_)
+                | UnifiedItemBody::CodeExecutionResult(_)
+                | UnifiedItemBody::SearchResult(_)
+                | UnifiedItemBody::RetrievalResult(_)
+        );
+        let item_id = item.base.id.clone();
+        let Some(call_id) = call_id_mut(&mut item.body) else { return };
+        if !is_result {
+            self.answered.remove(call_id);
+        } else if !self.answered.insert(call_id.clone()) {
+            *call_id = format!("call_{}", ids::uuid(&["result", call_id, item_id.as_str()]).replace('-', ""));
+            let reason = "its call has a result already; this one stands alone";
+            let entry = losses::entry(LossSeverity::Info, Feature::ToolCallId, "", reason, Some(&item_id));
+            self.transcript.loss.push(entry);
+        }
+    }
+
     /// Appends one item.
     pub(crate) fn item(&mut self, record: Option<usize>, mut item: UnifiedItem, stamp: &Stamp) {
         // The same record read twice stands once.
@@ -117,6 +143,7 @@ impl Builder {
             let entry = losses::entry(LossSeverity::Info, Feature::ToolCallId, "", reason, Some(&item.base.id));
             self.transcript.loss.push(entry);
         }
+        self.one_result(&mut item);
         let base = &mut item.base;
         base.provenance.origin = ItemOrigin::Import;
         base.provenance.operation_id = None;

@@ -396,3 +396,42 @@ fn a_written_file_keeps_every_rule_of_the_runtime() {
         );
     }
 }
+
+#[test]
+fn a_call_has_one_result_whatever_the_file_repeats() {
+    let nameless = json!([{"type": "tool_result", "content": "of nobody"}]);
+    let cases = [
+        vec![result("t1", "one"), result("t1", "two")],
+        // The first answers the call that waits; the others have none.
+        vec![nameless.clone(), nameless.clone(), nameless],
+    ];
+    for results in cases {
+        let mut file = vec![user("u0<", 0, json!("go")), assistant("a1<u0", 1, "m1", call("t1"))];
+        let mut parent = "a1".to_owned();
+        for (number, content) in results.iter().enumerate() {
+            file.push(user(&format!("r{number}<{parent}"), 2, content.clone()));
+            parent = format!("r{number}");
+        }
+        let transcript = read("claude-code", FILE, joined(&file));
+        let told = said(&transcript.items);
+        assert_eq!(
+            told.iter().filter(|word| word.starts_with("result: ")).count(),
+            results.len(),
+            "{told:?}"
+        );
+        let items = serde_json::to_vec(&transcript.items).unwrap();
+        let report = throughline_format::validate::validate_document(&items);
+        assert!(report.violations.is_empty(), "{:?}", report.violations);
+        assert!(
+            reasons(&transcript.loss).iter().any(|reason| reason.contains("stands alone")),
+            "{:?}",
+            transcript.loss
+        );
+        // Whoever goes on with it gets both.
+        for target in ["codex", "opencode", "gemini-cli"] {
+            let content = &write(target, &transcript).files[0].content;
+            let last = results[1][0]["content"].as_str().unwrap();
+            assert!(content.contains(last), "{target}: {content}");
+        }
+    }
+}
