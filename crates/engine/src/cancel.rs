@@ -11,9 +11,8 @@ use throughline_format::{UnifiedError, UnifiedId, UnifiedOperation};
 /// How often a shutdown looks for turns that began to run meanwhile.
 const SWEEP: Duration = Duration::from_millis(50);
 
-/// How long an answer waits for the journal to say that the operation was cancelled, and how often it looks.
+/// How long an answer waits for the end of the operation to be committed.
 const DURABLE: Duration = Duration::from_secs(1);
-const LOOK: Duration = Duration::from_millis(2);
 
 /// What became of a request to cancel.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,7 +41,10 @@ impl Engine {
                     at: self.clock.now(),
                 });
                 operation.cancel_requested_at = Some(asked.at);
-                self.until_durable(principal, id).await?;
+                // The publisher closes behind the commit of the end: only then would a kill of the process take nothing back. An
+                // operation whose connection is slow to close is answered all the same.
+                let mut head = live.watch_head();
+                let _ = tokio::time::timeout(DURABLE, head.wait_for(|head| head.closed)).await;
                 Ok(CancelOutcome { operation, accepted: true })
             }
             _ => Ok(CancelOutcome {
@@ -50,20 +52,6 @@ impl Engine {
                 accepted: false,
             }),
         }
-    }
-
-    /// Waits until the journal says that the operation was asked to stop, so that an answer promises nothing that a kill of the
-    /// process would take back. One whose connection is slow to close is answered all the same.
-    async fn until_durable(&self, principal: &Principal, id: &UnifiedId) -> Result<(), UnifiedError> {
-        let until = tokio::time::Instant::now() + DURABLE;
-        while tokio::time::Instant::now() < until {
-            let operation = self.operation(principal, id).await?;
-            if operation.state.is_terminal() || operation.cancel_requested_at.is_some() {
-                return Ok(());
-            }
-            tokio::time::sleep(LOOK).await;
-        }
-        Ok(())
     }
 
     /// Refuses new turns and interrupts those that run; returns when all of them have committed their end.

@@ -248,14 +248,7 @@ impl Engine {
         let Ok(admission) = Admission::ask(self, false) else {
             return Ok(false);
         };
-        let scribe = Scribe::resume(self, operation, first_item).await?;
-        let journal = Progress::find(self, scribe.fold.items()).await?;
-        self.renew_lease(operation).await?;
-        let live = Arc::new(Live::new(
-            scribe.fold.last_sequence(),
-            self.limits.ring_events,
-            self.limits.ring_bytes,
-        ));
+        let (scribe, journal, live) = self.reopened(operation, first_item).await?;
         let closing = CloseOnDrop::open(self, &live, &operation.operation_id);
         let encode = EncodeContext {
             private: Arc::new(ClientState(Arc::clone(&live))),
@@ -320,7 +313,21 @@ impl Engine {
         Ok(target.map(|target| (record, target)))
     }
 
-    pub(crate) async fn renew_lease(&self, operation: &UnifiedOperation) -> Result<(), UnifiedError> {
+    /// Where an operation of an earlier process stands: its events, its items in the branch, and a publisher to go on from there.
+    pub(crate) async fn reopened(
+        &self,
+        operation: &UnifiedOperation,
+        first_item: u64,
+    ) -> Result<(Scribe, Progress, Arc<Live>), UnifiedError> {
+        let scribe = Scribe::resume(self, operation, first_item).await?;
+        let journal = Progress::find(self, scribe.fold.items()).await?;
+        self.renew_lease(operation).await?;
+        let (events, bytes) = (self.limits.ring_events, self.limits.ring_bytes);
+        let live = Arc::new(Live::new(scribe.fold.last_sequence(), events, bytes));
+        Ok((scribe, journal, live))
+    }
+
+    async fn renew_lease(&self, operation: &UnifiedOperation) -> Result<(), UnifiedError> {
         let Some(lease) = &operation.cleanup_lease else { return Ok(()) };
         let now = self.clock.now();
         let renewed = WriteOp::AcquireLease(UnifiedLease {

@@ -8,14 +8,11 @@ use crate::admission::Admission;
 use crate::checkpoints::Handles;
 use crate::engine::Engine;
 use crate::jobs::client_codec;
-use crate::live::Live;
 use crate::ports::Router;
 use crate::principal::Principal;
 use crate::private::{self, ClientState};
 use crate::producer::{Asker, CloseOnDrop, Producer};
-use crate::progress::Progress;
 use crate::projector::Projector;
-use crate::scribe::Scribe;
 use crate::summaries;
 use crate::switch::Answerer;
 use crate::terminal::Ending;
@@ -173,15 +170,8 @@ impl Engine {
             return Ok(false);
         };
         let first_item = prepared.decoded.unified.conversation.items.len() as u64 + 1;
-        let mut scribe = Scribe::resume(self, operation, first_item).await?;
+        let (mut scribe, journal, live) = self.reopened(operation, first_item).await?;
         scribe.seat.covered = covered;
-        let journal = Progress::find(self, scribe.fold.items()).await?;
-        self.renew_lease(operation).await?;
-        let live = Arc::new(Live::new(
-            scribe.fold.last_sequence(),
-            self.limits.ring_events,
-            self.limits.ring_bytes,
-        ));
         // Before anybody can find the operation.
         live.questions.restore(scribe.fold.items());
         let closing = CloseOnDrop::open(self, &live, &operation.operation_id);

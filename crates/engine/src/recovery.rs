@@ -34,7 +34,8 @@ const PAGE: usize = 200;
 
 impl Engine {
     /// Ends every operation that has no producer any more, but for work that its provider goes on with, which is read on by
-    /// the target that the routes give for it, and for what waits for a slot or a decision, which goes on waiting. Call it at start; operations of this engine are left alone.
+    /// the target that the routes give for it, and for what waits for a slot or a decision, which goes on waiting. Call it at start;
+    /// operations of this engine are left alone.
     ///
     /// # Errors
     /// When the store cannot list operations. One that cannot be ended is counted and logged, and stops nothing.

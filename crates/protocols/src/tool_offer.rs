@@ -8,12 +8,12 @@ use crate::projection::LossCollector;
 use throughline_format::tool::{Execution, Portability};
 use throughline_format::{UnifiedProviderDataRef, UnifiedRequirement, UnifiedToolDefinition, UnifiedToolType};
 
-/// Reports what restricts an MCP server on the wire that it comes from, where the record has no word for it and another wire offers
-/// the server: more of it may be called there than the client wanted.
+/// Reports what another wire says of an MCP server and the record has no word for, such as a filter of its tools: where the server is
+/// offered without it, more may be called than the client wanted.
 pub(crate) fn report_restrictions(loss: &mut LossCollector, tool: &UnifiedToolDefinition, path: &str) {
     let is_unsaid = |reference: &UnifiedProviderDataRef| reference.schema.ends_with("/unmapped@1");
     if tool.kind == UnifiedToolType::Mcp && tool.provider_data.iter().flatten().any(is_unsaid) {
-        let reason = "what else restricts the server has no word here; more of its tools may be called";
+        let reason = "what its own wire says of the server besides has no word here; more of its tools may be called";
         let strength = tool.requirement.unwrap_or(UnifiedRequirement::Preferred);
         loss.intent(strength, Feature::ToolHostedMcp, format!("{path}/config"), reason);
     }

@@ -6,7 +6,7 @@ mod support;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use support::samples::{codecs, item, request};
-use support::{Everything, corpus, files};
+use support::{Everything, captured_requests};
 use throughline_format::ProtocolFamily;
 use throughline_format::UnifiedRequestV2;
 use throughline_format::cache::UnifiedCacheIntent;
@@ -239,18 +239,9 @@ fn captured_keys_are_keys_and_captured_handles_are_none() {
     throughline_format::clause!("CACHE-01");
     throughline_format::clause!("CACHE-02");
     let (mut keys, mut marks, mut handles) = (0, 0, 0);
-    for (family, codec) in codecs() {
-        let Some(folder) = corpus(&format!("wire/{family}/requests")) else {
-            return;
-        };
-        for file in files(&folder, ".json") {
-            let bytes = std::fs::read(&file).unwrap();
-            let Ok(body) = serde_json::from_slice::<Value>(&bytes) else {
-                continue;
-            };
-            let Ok(decoded) = codec.decode_request(&bytes, &DecodeContext::offline()) else {
-                continue;
-            };
+    for (family, _) in codecs() {
+        let Some(captured) = captured_requests(family) else { return };
+        for (file, body, decoded) in captured {
             let record = serde_json::to_value(&decoded.unified).unwrap();
             let key = body.get("prompt_cache_key").filter(|key| !key.is_null());
             assert_eq!(record.pointer("/cache/affinityKey"), key, "{}", file.display());

@@ -5,11 +5,10 @@ mod support;
 
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use support::samples::{item, request, with};
-use support::{Everything, corpus, files};
+use support::{corpus, files, there_and_back};
 use throughline_format::{ProtocolFamily, UnifiedToolType};
-use throughline_protocols::{Capabilities, DecodeContext, EncodeContext, codec_of, families};
+use throughline_protocols::{Capabilities, EncodeContext, codec_of, families};
 
 /// A tool as a wire offers it, and the kind that it is.
 fn rows() -> Vec<(&'static str, Value, &'static str)> {
@@ -93,29 +92,12 @@ fn body(family: &str, tool: &Value) -> Value {
     with(&base, &json!({"tools": [tool]}))
 }
 
-/// What an owner gets back of a body.
-fn back(family: &str, body: &Value) -> (Value, Value) {
-    let codec = codec_of(&ProtocolFamily::from_word(family)).unwrap();
-    let decoded = codec
-        .decode_request(body.to_string().as_bytes(), &DecodeContext::offline())
-        .unwrap();
-    let context = EncodeContext {
-        private: Arc::new(Everything::of(&decoded.resources)),
-        ..EncodeContext::plain(Capabilities::of(codec.capabilities()))
-    };
-    let body = codec.encode_request(&decoded.unified, &context).unwrap().body;
-    (
-        serde_json::to_value(&decoded.unified).unwrap(),
-        serde_json::from_str(&body).unwrap(),
-    )
-}
-
 #[test]
 fn every_hosted_tool_of_every_wire_has_its_kind_and_comes_back_as_it_was_offered() {
     throughline_format::clause!("TOOL-02");
     let mut seen = BTreeSet::from(["function", "custom"]);
     for (family, tool, kind) in rows() {
-        let (record, back) = back(family, &body(family, &tool));
+        let (record, back) = there_and_back(&ProtocolFamily::from_word(family), &body(family, &tool));
         assert_eq!(record["tools"][0]["kind"], kind, "{family}: {tool}");
         assert_eq!(back["tools"][0], tool, "{family}: {tool}");
         seen.insert(kind);
@@ -123,7 +105,10 @@ fn every_hosted_tool_of_every_wire_has_its_kind_and_comes_back_as_it_was_offered
     // Skills stand in the container of a request, and are tools of their own.
     let skills = json!({"container": {"skills": [{"type": "anthropic", "skill_id": "pdf", "version": "latest"}]}});
     let code = json!({"type": "code_execution_20250825", "name": "code_execution"});
-    let (record, back) = back("anthropic-messages", &with(&body("anthropic-messages", &code), &skills));
+    let (record, back) = there_and_back(
+        &ProtocolFamily::AnthropicMessages,
+        &with(&body("anthropic-messages", &code), &skills),
+    );
     assert!(
         record["tools"].as_array().unwrap().iter().any(|tool| tool["kind"] == "skill"),
         "{record}"
@@ -162,7 +147,7 @@ fn every_kind_of_tool_is_typed_and_a_later_one_is_kept_as_the_word_that_it_is() 
         ("openai-responses", json!({"type": "frobnicator", "depth": 3})),
         ("gemini-interactions", json!({"type": "frobnicator", "depth": 3})),
     ] {
-        let (record, back) = back(family, &body(family, &tool));
+        let (record, back) = there_and_back(&ProtocolFamily::from_word(family), &body(family, &tool));
         let kind = record["tools"][0]["kind"].as_str().unwrap().to_owned();
         assert!(
             !UnifiedToolType::WORDS.contains(&kind.as_str()) && kind.contains("frobnicator"),
@@ -191,7 +176,7 @@ fn captured_hosted_tools_are_none_of_the_functions_and_come_back() {
             if tools.is_empty() {
                 continue;
             }
-            let (record, back) = back(family, &body);
+            let (record, back) = there_and_back(&ProtocolFamily::from_word(family), &body);
             let kinds = |record: &Value| -> usize {
                 let all = record["tools"].as_array().into_iter().flatten();
                 all.filter(|tool| !matches!(tool["kind"].as_str(), Some("function" | "custom")))

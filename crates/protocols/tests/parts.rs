@@ -4,28 +4,10 @@
 mod support;
 
 use serde_json::{Value, json};
-use std::sync::Arc;
-use support::Everything;
 use support::samples::{HASH, codecs, item, request};
+use support::there_and_back;
 use throughline_format::ProtocolFamily;
-use throughline_protocols::{Capabilities, DecodeContext, EncodeContext, codec_of};
-
-/// Reads a request, and writes it again for its owner.
-fn there_and_back(family: &ProtocolFamily, body: &Value) -> (Value, Value) {
-    let codec = codec_of(family).unwrap();
-    let decoded = codec
-        .decode_request(body.to_string().as_bytes(), &DecodeContext::offline())
-        .unwrap();
-    let context = EncodeContext {
-        private: Arc::new(Everything::of(&decoded.resources)),
-        ..EncodeContext::plain(Capabilities::of(codec.capabilities()))
-    };
-    let back = codec.encode_request(&decoded.unified, &context).unwrap().body;
-    (
-        serde_json::to_value(&decoded.unified).unwrap(),
-        serde_json::from_str(&back).unwrap(),
-    )
-}
+use throughline_protocols::{Capabilities, EncodeContext, codec_of};
 
 fn anthropic(block: &Value) -> Value {
     json!({"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": [block]}]})

@@ -6,7 +6,7 @@ mod support;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use support::samples::{answer, codecs, result};
-use support::{corpus, files, fold_response, fold_stream, result_of, sse};
+use support::{captured_results, fold_response, fold_stream, result_of, sse};
 use throughline_format::annotation;
 use throughline_format::json::decode_slice;
 use throughline_format::{EventBody, Json, ProtocolFamily, ProviderDataScope, UnifiedFinishReason, UnifiedResultV2};
@@ -263,22 +263,13 @@ fn captured_endings_keep_the_word_of_the_provider() {
         ("antigravity", "/response/candidates/0/finishReason"),
         ("gemini-interactions", "/status"),
     ] {
-        let codec = codec_of(&ProtocolFamily::from_word(family)).unwrap();
-        let Some(folder) = corpus(&format!("wire/{family}/responses")) else {
+        let Some(captured) = captured_results(&ProtocolFamily::from_word(family)) else {
             return;
         };
-        for file in files(&folder, ".json") {
-            let bytes = std::fs::read(&file).unwrap();
-            let body: Value = serde_json::from_slice(&bytes).unwrap();
+        for (file, body, result) in captured {
             let Some(word) = body.pointer(at).and_then(Value::as_str).filter(|word| !word.is_empty()) else {
                 continue;
             };
-            let Ok(decoded) = codec.decode_response(&bytes, &DecodeContext::offline()) else {
-                continue;
-            };
-            let mut fold = OfflineFold::new();
-            fold.push(decoded).unwrap();
-            let result = result_of(&fold);
             if result.status.finish_reason == Some(UnifiedFinishReason::Failed) {
                 continue;
             }

@@ -445,6 +445,17 @@ fn which_tools_of_a_server_may_be_called_reads_the_same_at_every_target() {
         assert_eq!(at(target, "/tools/0/require_approval"), "never", "{body}");
         let target = ProtocolFamily::GeminiInteractions;
         assert_eq!(at(target, "/tools/0/allowed_tools"), json!([{"tools": ["x", "y"]}]), "{body}");
+        for target in [
+            ProtocolFamily::OpenAiResponses,
+            ProtocolFamily::GeminiInteractions,
+            ProtocolFamily::AnthropicMessages,
+        ] {
+            let (_, losses) = project(&request, &target);
+            assert!(
+                !losses.contains(&"/tools/0/config".to_owned()),
+                "all of it is said at {target}: {body} {losses:?}"
+            );
+        }
         let configs = json!({"x": {"enabled": true}, "y": {"enabled": true}});
         assert_eq!(at(ProtocolFamily::AnthropicMessages, "/tools/0/configs"), configs, "{body}");
         assert_eq!(

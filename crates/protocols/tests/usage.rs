@@ -6,14 +6,13 @@ mod support;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use support::samples::{answer, codecs, result};
-use support::{corpus, files, fold_response, result_of, sse};
+use support::{captured_results, fold_response, result_of, sse};
 use throughline_format::json::decode_slice;
 use throughline_format::loss::UnifiedLossEntry;
 use throughline_format::shape::ShapedRecord;
 use throughline_format::usage::UnifiedUsageCounters;
 use throughline_format::{EventBody, ProtocolFamily, UnifiedResultV2};
-use throughline_protocols::offline::OfflineFold;
-use throughline_protocols::{Capabilities, DecodeContext, EncodeContext, codec_of, families};
+use throughline_protocols::{Capabilities, EncodeContext, codec_of, families};
 
 const FIGURE: u64 = 47_111;
 
@@ -397,20 +396,12 @@ fn captured_counters_are_read_as_they_were_reported() {
     throughline_format::clause!("USE-01");
     let mut seen = 0;
     for (family, usage, members) in CAPTURED {
-        let codec = codec_of(&ProtocolFamily::from_word(family)).unwrap();
-        let Some(folder) = corpus(&format!("wire/{family}/responses")) else {
+        let Some(captured) = captured_results(&ProtocolFamily::from_word(family)) else {
             return;
         };
-        for file in files(&folder, ".json") {
-            let bytes = std::fs::read(&file).unwrap();
-            let body: Value = serde_json::from_slice(&bytes).unwrap();
+        for (file, body, result) in captured {
             let Some(wire) = body.pointer(usage) else { continue };
-            let Ok(decoded) = codec.decode_response(&bytes, &DecodeContext::offline()) else {
-                continue;
-            };
-            let mut fold = OfflineFold::new();
-            fold.push(decoded).unwrap();
-            let record = serde_json::to_value(result_of(&fold)).unwrap();
+            let record = serde_json::to_value(result).unwrap();
             for (member, counter) in *members {
                 let reported = wire.pointer(member).and_then(Value::as_f64);
                 let found = record["usage"].pointer(counter).and_then(|counter| counter["value"].as_f64());

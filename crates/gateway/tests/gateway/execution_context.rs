@@ -1,8 +1,8 @@
 //! The execution context: what runs a turn and must never be written into a record.
 
-/// Does not compile when one of the types can be serialised: its name for `some_member` would have two meanings.
-macro_rules! no_record_can_hold {
-    ($($context:ty),+ $(,)?) => {
+/// The names of types; it does not compile when one of them has the trait: its name would have two meanings.
+macro_rules! without {
+    ($forbidden:path: $($given:ty),+ $(,)?) => {
         [$({
             trait Ambiguous<A> {
                 fn name() -> &'static str;
@@ -12,14 +12,14 @@ macro_rules! no_record_can_hold {
                     std::any::type_name::<T>()
                 }
             }
-            #[allow(dead_code, reason = "it is here to make the call below ambiguous for a type that serialises")]
-            struct Serialisable;
-            impl<T: ?Sized + serde::Serialize> Ambiguous<Serialisable> for T {
+            #[allow(dead_code, reason = "it is here to make the call below ambiguous for a type that has the trait")]
+            struct Forbidden;
+            impl<T: ?Sized + $forbidden> Ambiguous<Forbidden> for T {
                 fn name() -> &'static str {
                     unreachable!("the compiler refuses this call")
                 }
             }
-            <$context as Ambiguous<_>>::name()
+            <$given as Ambiguous<_>>::name()
         }),+]
     };
 }
@@ -27,7 +27,7 @@ macro_rules! no_record_can_hold {
 #[test]
 fn nothing_of_the_execution_context_can_be_serialised() {
     throughline_format::clause!("TRAN-02");
-    let context = no_record_can_hold![
+    let context = without![serde::Serialize:
         // Credentials and the clients that carry them.
         throughline_providers::Credential,
         throughline_providers::Provider,
@@ -57,30 +57,6 @@ fn nothing_of_the_execution_context_can_be_serialised() {
     assert!(context.iter().any(|name| name.ends_with("Credential")), "{context:?}");
 }
 
-/// Does not compile when one of the records can stand where a body is wanted: its name would have two meanings.
-macro_rules! no_record_is_a_body {
-    ($($record:ty),+ $(,)?) => {
-        [$({
-            trait Ambiguous<A> {
-                fn name() -> &'static str;
-            }
-            impl<T: ?Sized> Ambiguous<()> for T {
-                fn name() -> &'static str {
-                    std::any::type_name::<T>()
-                }
-            }
-            #[allow(dead_code, reason = "it is here to make the call below ambiguous for a type that is a body")]
-            struct Body;
-            impl<T: Into<bytes::Bytes>> Ambiguous<Body> for T {
-                fn name() -> &'static str {
-                    unreachable!("the compiler refuses this call")
-                }
-            }
-            <$record as Ambiguous<_>>::name()
-        }),+]
-    };
-}
-
 #[test]
 fn a_root_record_is_never_a_body_of_a_provider() {
     throughline_format::clause!("ROOT-03");
@@ -88,7 +64,7 @@ fn a_root_record_is_never_a_body_of_a_provider() {
     let sent: fn(throughline_engine::ports::UpstreamCall) -> bytes::Bytes = |call| call.body;
     let written: fn(throughline_protocols::Encoded) -> String = |encoded| encoded.body;
     let _ = (sent, written);
-    let records = no_record_is_a_body![
+    let records = without![Into<bytes::Bytes>:
         throughline_format::UnifiedRequestV2,
         throughline_format::UnifiedResultV2,
         throughline_format::UnifiedEventV2,

@@ -119,7 +119,17 @@ fn vendor(keeper: &mut Keeper, tool_id: UnifiedId, wire: VendorTool, path: &str)
     };
     config.environment = stem.strip_suffix("_toolset").filter(|what| *what != "mcp").map(str::to_owned);
     match stem {
-        "mcp_toolset" => config.allowed_tools = allowed(&fields),
+        "mcp_toolset" => {
+            config.allowed_tools = allowed(&fields);
+            if only_allows(&fields) {
+                // An encoder writes the same switches again.
+                fields.retain(|(pointer, _)| !matches!(pointer.as_str(), "/default_config" | "/configs"));
+                for member in ["default_config", "configs"] {
+                    let reason = "said by the names of the tools that may be called";
+                    keeper.loss.info(Feature::WireSpelling, format!("{path}/{member}"), reason);
+                }
+            }
+        }
         "computer_toolset" | "browser_toolset" => config.excluded_actions = excluded(&fields),
         _ => {}
     }
@@ -150,7 +160,17 @@ fn vendor(keeper: &mut Keeper, tool_id: UnifiedId, wire: VendorTool, path: &str)
     tool
 }
 
-/// The tools of an MCP server that are on where all others are off. The switches themselves are kept as they were written.
+/// Whether the switches of a server's tools say nothing but which of them are on.
+fn only_allows(fields: &[(String, Json)]) -> bool {
+    let of = |pointer: &str| fields.iter().find(|(key, _)| key == pointer).map(|(_, value)| raw::members(value));
+    let is_switch = |members: &[(String, Json)], on: &str| matches!(members, [(key, value)] if key == "enabled" && value.as_str() == on);
+    let (Some(default), Some(configs)) = (of("/default_config"), of("/configs")) else {
+        return false;
+    };
+    is_switch(&default, "false") && configs.iter().all(|(_, switch)| is_switch(&raw::members(switch), "true"))
+}
+
+/// The tools of an MCP server that are on where all others are off.
 fn allowed(fields: &[(String, Json)]) -> Option<Vec<String>> {
     let of = |pointer: &str| fields.iter().find(|(key, _)| key == pointer).map(|(_, value)| value);
     let off = of("/default_config")?.decode::<Switch>().ok()?.enabled == Some(false);

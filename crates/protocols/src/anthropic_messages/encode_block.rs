@@ -326,14 +326,10 @@ impl<'a> BlockEncoder<'a> {
         };
         let about = media.media.as_ref();
         let title = about.and_then(|m| m.title.as_ref().or(m.name.as_ref()));
-        let is_named = about.is_some_and(|m| m.title.is_none());
-        let told = [
-            "mediaType",
-            "title",
-            "context",
-            "citationsEnabled",
-            if is_named { "name" } else { "title" },
-        ];
+        // A name stands as the title of a document that has none.
+        let is_titled = about.is_some_and(|m| m.title.is_some());
+        let named: &[&str] = if is_titled { &["title"] } else { &["name"] };
+        let told = [&["mediaType", "context", "citationsEnabled"], named].concat();
         self.loss.media(about, Feature::PartDocument, place.path, &told);
         let citations = about
             .and_then(|m| m.citations_enabled)

@@ -300,13 +300,8 @@ impl<'a> StepEncoder<'a> {
             self.loss.remark(Feature::WireSpelling, at, "said by the wire's own word");
         }
         let name = about.name.as_ref().filter(|_| kind == "video");
-        let told = [
-            "mediaType",
-            "resolution",
-            "channels",
-            "sampleRate",
-            if name.is_some() { "name" } else { "mediaType" },
-        ];
+        let named: &[&str] = if name.is_some() { &["name"] } else { &[] };
+        let told = [&["mediaType", "resolution", "channels", "sampleRate"], named].concat();
         self.loss.media(media.media.as_ref(), feature, place.path, &told);
         Some(typed(
             kind,

@@ -131,7 +131,7 @@ fn tool(keeper: &mut Keeper, id: UnifiedId, node: &Node, path: &str) -> UnifiedT
         }
     }
     let just = kept::Just(keeper.resources.get(first..).unwrap_or_default());
-    let difference = match encode_tools::plain(&tool, &just) {
+    let mut difference = match encode_tools::plain(&tool, &just) {
         Some(written) => rest.difference(&written),
         None => super::wire::Difference {
             set: vec![(String::new(), rest.to_json())],
@@ -141,10 +141,15 @@ fn tool(keeper: &mut Keeper, id: UnifiedId, node: &Node, path: &str) -> UnifiedT
     let callers = rest
         .get("allowed_callers")
         .map(|callers| ("/allowed_callers".to_owned(), callers.to_json()));
-    let form = Form {
+    let mut form = Form {
         spelled: callers.into_iter().collect(),
         ..Form::default()
     };
+    if only_names(&rest) {
+        // Another spelling of a list that the record has.
+        let is_it = |(pointer, _): &mut (String, throughline_format::Json)| pointer == "/allowed_tools";
+        form.members.extend(difference.set.extract_if(.., is_it));
+    }
     references.extend(keeper.difference(Some(&id), number::UNMAPPED, path, difference, form, |_| true));
     tool.provider_data = kept::listed(references);
     tool
@@ -311,6 +316,11 @@ fn search(node: &Node) -> UnifiedHostedToolConfig {
         image: (image != ImageIntent::default()).then_some(image),
         ..UnifiedHostedToolConfig::default()
     }
+}
+
+/// Whether the tools of a server that may be called are a filter of nothing but names.
+fn only_names(node: &Node) -> bool {
+    matches!(node.get("allowed_tools"), Some(Node::Object(members)) if members.iter().all(|(key, _)| key == "tool_names"))
 }
 
 /// Options of an MCP server; an address with a secret in it stays in the private copy.

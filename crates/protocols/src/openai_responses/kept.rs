@@ -202,7 +202,7 @@ impl Keeper {
             let reason = "no word for it; kept for the same protocol";
             self.loss.info(Feature::WireUnmapped, format!("{path}{pointer}"), reason);
         }
-        form.members = large;
+        form.members.append(&mut large);
         form.absent = difference.absent;
         let (resource, refused) = unmapped(&super::profile(), subject, base.resource(number), path, fields);
         for pointer in refused {

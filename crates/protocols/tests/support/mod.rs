@@ -4,11 +4,15 @@
 pub mod samples;
 
 use bytes::Bytes;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use throughline_format::{UnifiedId, UnifiedResultV2};
+use std::sync::Arc;
+use throughline_format::{ProtocolFamily, UnifiedId, UnifiedResultV2};
 use throughline_protocols::offline::OfflineFold;
-use throughline_protocols::{Codec, DecodeContext, PrivateState, SideResource, WireFrame};
+use throughline_protocols::{
+    Capabilities, Codec, DecodeContext, DecodedRequest, EncodeContext, PrivateState, SideResource, WireFrame, codec_of,
+};
 
 /// Private state of one and the same owner: everything that a decode handed out.
 #[derive(Default)]
@@ -87,6 +91,49 @@ pub fn corpus(folder: &str) -> Option<PathBuf> {
     assert!(std::env::var("CI").as_deref() != Ok("true"), "the corpus is missing: {folder}");
     eprintln!("skipped: no corpus at {folder}");
     None
+}
+
+/// What the record says of a request, and the body that its owner gets back of it.
+pub fn there_and_back(family: &ProtocolFamily, body: &Value) -> (Value, Value) {
+    let codec = codec_of(family).unwrap();
+    let decoded = codec
+        .decode_request(body.to_string().as_bytes(), &DecodeContext::offline())
+        .unwrap();
+    let context = EncodeContext {
+        private: Arc::new(Everything::of(&decoded.resources)),
+        ..EncodeContext::plain(Capabilities::of(codec.capabilities()))
+    };
+    let back = codec.encode_request(&decoded.unified, &context).unwrap().body;
+    (
+        serde_json::to_value(&decoded.unified).unwrap(),
+        serde_json::from_str(&back).unwrap(),
+    )
+}
+
+/// Captured requests of a protocol that are read, or `None` where there is no corpus.
+pub fn captured_requests(family: &ProtocolFamily) -> Option<impl Iterator<Item = (PathBuf, Value, DecodedRequest)> + use<>> {
+    let codec = codec_of(family).unwrap();
+    let folder = corpus(&format!("wire/{family}/requests"))?;
+    Some(files(&folder, ".json").into_iter().filter_map(move |file| {
+        let bytes = std::fs::read(&file).unwrap();
+        let body = serde_json::from_slice(&bytes).ok()?;
+        let decoded = codec.decode_request(&bytes, &DecodeContext::offline()).ok()?;
+        Some((file, body, decoded))
+    }))
+}
+
+/// Captured answers of a protocol that are read, or `None` where there is no corpus.
+pub fn captured_results(family: &ProtocolFamily) -> Option<impl Iterator<Item = (PathBuf, Value, UnifiedResultV2)> + use<>> {
+    let codec = codec_of(family).unwrap();
+    let folder = corpus(&format!("wire/{family}/responses"))?;
+    Some(files(&folder, ".json").into_iter().filter_map(move |file| {
+        let bytes = std::fs::read(&file).unwrap();
+        let body = serde_json::from_slice(&bytes).unwrap();
+        let decoded = codec.decode_response(&bytes, &DecodeContext::offline()).ok()?;
+        let mut fold = OfflineFold::new();
+        fold.push(decoded).unwrap();
+        Some((file, body, result_of(&fold)))
+    }))
 }
 
 /// Files of a folder with this ending, in order.
