@@ -1,9 +1,10 @@
 // Every record that the captured payloads give, against the JSON Schema bundle in the hands of a validator that is not ours.
 // `node records.mjs NODE_MODULES PROGRAM CORPUS`: the program decodes, the corpus is a folder of protocols.
 import { spawnSync } from "node:child_process";
-import { existsSync, readFileSync, readdirSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { join, resolve } from "node:path";
+import { resolve } from "node:path";
+import { jobs, protocols } from "./corpus.mjs";
 
 const [modules, program, corpus] = process.argv.slice(2);
 const require = createRequire(resolve(modules, "x.js"));
@@ -15,24 +16,9 @@ ajv.addSchema(bundle);
 const roots = { request: "UnifiedRequestV2", response: "UnifiedResultV2", stream: "UnifiedResultV2" };
 const validators = Object.fromEntries(Object.entries(roots).map(([kind, name]) => [kind, ajv.getSchema(`${bundle.$id}#/$defs/${name}`)]));
 
-/** The jobs of one protocol, as `convert --batch` takes them. */
-function* jobs(protocol) {
-  for (const [kind, folder] of [["request", "requests"], ["response", "responses"], ["stream", "streams"]]) {
-    const place = join(corpus, protocol, folder);
-    if (!existsSync(place)) continue;
-    for (const name of readdirSync(place).sort()) {
-      if (name.endsWith(".meta.json") || !/\.(jsonl?|sse)$/.test(name)) continue;
-      const text = readFileSync(join(place, name), "utf8");
-      // A stream that was captured as one JSON value a line is framed as the wire frames it.
-      const framed = () => name.endsWith(".sse") ? text : text.split("\n").filter((line) => line.trim()).map((line) => `data: ${line}\n\n`).join("");
-      yield { id: `${protocol}/${folder}/${name}`, kind, from: protocol, body: kind === "stream" ? framed() : JSON.parse(text) };
-    }
-  }
-}
-
 let [valid, refused] = [0, 0];
-for (const protocol of readdirSync(corpus).sort()) {
-  const all = [...jobs(protocol)];
+for (const protocol of protocols(corpus)) {
+  const all = [...jobs(corpus, protocol)];
   if (!all.length) continue;
   const feed = all.map((job) => JSON.stringify(job)).join("\n");
   const run = spawnSync(program, ["convert", "--batch", "-"], { input: feed, encoding: "utf8", maxBuffer: 2 ** 30 });

@@ -14,6 +14,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use throughline_format::{UnifiedLossEntry, UnifiedLossReport, UnifiedRequirement, UnifiedResourceOwner};
 use throughline_protocols::offline::OfflineFold;
+use throughline_protocols::projection::stream_loss;
 use throughline_protocols::{Capabilities, DecodeContext, EncodeContext, Encoded, SideResource, bookkeeping, requirement};
 
 /// What a payload is.
@@ -179,7 +180,8 @@ impl Conversion {
                             data: frame.data,
                         })
                         .collect();
-                    (Output::Events(events), encoder.loss().clone())
+                    let loss = stream_loss(to.codec.as_ref(), &result, &context, encoder.as_ref())?;
+                    (Output::Events(events), loss)
                 } else {
                     body_output(to.codec.encode_response(&result, &context)?)?
                 })

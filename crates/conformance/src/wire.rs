@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use throughline_format::resource::{Issuer, ProviderDataScope};
 use throughline_format::{ProtocolFamily, UnifiedError, UnifiedId, UnifiedLossReport, UnifiedRequirement, fingerprint};
 use throughline_protocols::offline::OfflineFold;
+use throughline_protocols::projection::stream_loss;
 use throughline_protocols::{Capabilities, Codec, DecodeContext, EncodeContext, PrivateState, SideResource, codec_of, requirement};
 
 /// A family with its codec.
@@ -218,7 +219,8 @@ impl Job<'_> {
                 .map(|data| serde_json::from_str(&data));
             let parsed: Result<Vec<Value>, _> = parsed.collect();
             evidence.output = Some(Value::Array(parsed.map_err(|e| format!("the encoder wrote no JSON: {e}"))?));
-            evidence.losses.push(encoder.loss().clone());
+            let loss = stream_loss(to.codec.as_ref(), &result, &context, encoder.as_ref());
+            evidence.losses.push(loss.map_err(|e| e.to_string())?);
         } else {
             match to.codec.encode_response(&result, &context) {
                 Ok(encoded) => project(&mut evidence, &encoded.body, encoded.loss)?,

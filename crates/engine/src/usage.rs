@@ -36,3 +36,33 @@ fn sum(a: &UnifiedUsage, b: &UnifiedUsage) -> UnifiedUsage {
         ..UnifiedUsage::default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::sum;
+    use throughline_format::usage::UsageSource;
+    use throughline_format::{UnifiedCounter, UnifiedUsage};
+
+    #[test]
+    fn a_sum_with_something_unknown_is_unknown_and_one_of_zeros_is_zero() {
+        throughline_format::clause!("CACHE-03");
+        let one = UnifiedUsage {
+            input_total: Some(UnifiedCounter::reported(7.0)),
+            cache_read: Some(UnifiedCounter::reported(0.0)),
+            cache_write: Some(UnifiedCounter::reported(3.0)),
+            ..UnifiedUsage::default()
+        };
+        let other = UnifiedUsage {
+            input_total: Some(UnifiedCounter::reported(5.0)),
+            cache_read: Some(UnifiedCounter::reported(0.0)),
+            ..UnifiedUsage::default()
+        };
+        for both in [sum(&one, &other), sum(&other, &one)] {
+            assert_eq!(both.input_total.map(|c| c.value), Some(12.0));
+            assert_eq!(both.input_total.map(|c| c.source), Some(UsageSource::Derived));
+            assert_eq!(both.cache_read.map(|c| c.value), Some(0.0));
+            assert_eq!(both.cache_write, None);
+            assert_eq!(both.output_total, None);
+        }
+    }
+}

@@ -146,7 +146,8 @@ pub trait StreamEncoder: Send {
     /// Encodes one event. Heartbeats and events without a form on this wire give no frame.
     fn push(&mut self, event: &UnifiedEventV2) -> Vec<WireFrame>;
 
-    /// What could not be said so far.
+    /// What could not be said so far. Only entries about the answer as a whole have their place: [`crate::projection::stream_loss`]
+    /// gives the report of a whole stream.
     fn loss(&self) -> &UnifiedLossReport;
 
     /// Bytes that keep an idle connection open.

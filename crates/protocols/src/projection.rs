@@ -1,6 +1,8 @@
 //! Finding losses by table: every intent of a request is looked up in the target's capabilities, not coded per pair.
 
 use crate::capability::{Capabilities, Support};
+use crate::codec::{Codec, StreamEncoder};
+use crate::context::EncodeContext;
 use crate::feature::Feature;
 use crate::media::untold;
 use crate::strength::default_strength;
@@ -11,7 +13,10 @@ use throughline_format::item::{ToolCallItem, Visibility};
 use throughline_format::loss::{LossSeverity, UnifiedLossEntry};
 use throughline_format::media::UnifiedMediaMetadata;
 use throughline_format::request::BackgroundIntent;
-use throughline_format::{Count, UnifiedId, UnifiedIntent, UnifiedItem, UnifiedLossReport, UnifiedRequestV2, UnifiedResultV2};
+use throughline_format::{
+    Count, UnifiedError, UnifiedFinishReason, UnifiedId, UnifiedIntent, UnifiedItem, UnifiedLossReport, UnifiedRequestV2,
+    UnifiedResponseStatus, UnifiedResultV2, UnifiedUsage,
+};
 
 /// Collects the losses of one projection.
 #[derive(Debug, Default)]
@@ -165,6 +170,17 @@ impl LossCollector {
         }
     }
 
+    /// A word that can only be one: another one is read as it, and the report says so.
+    pub fn only_word(&mut self, path: impl Into<String>, said: Option<&str>, word: &str) {
+        if let Some(other) = said.filter(|said| *said != word) {
+            self.warning(
+                Feature::WireUnmapped,
+                path,
+                format!("{other:?} is not known here; read as {word:?}"),
+            );
+        }
+    }
+
     /// A webhook of background work, which no body names: who may call whom back is settled with the provider, not by request.
     pub fn webhook(&mut self, background: &UnifiedIntent<BackgroundIntent>) {
         if background.value.webhook_ref.is_some() {
@@ -211,6 +227,22 @@ impl LossCollector {
                 format!("/state/resources/{index}"),
                 "a resource of the provider, of which the wire says nothing",
             );
+        }
+    }
+
+    /// Reports the error of an answer that did not fail, and which the wire therefore does not tell as an error.
+    pub fn untold_error(&mut self, result: &UnifiedResultV2) {
+        if result.error.is_some() {
+            let reason = "the target tells an error only of a failed answer";
+            self.warning(Feature::ResponseFinishReason, "/error", reason);
+        }
+    }
+
+    /// Reports the counters of a stream that ends with an error, after which nothing comes.
+    pub fn untold_usage(&mut self, usage: Option<&UnifiedUsage>) {
+        if usage.is_some() {
+            let reason = "a stream that fails ends before its counters";
+            self.info(Feature::ResponseUsage, "/usage", reason);
         }
     }
 
@@ -261,6 +293,51 @@ impl LossCollector {
             "the target keeps no answer that could be asked for again",
         );
     }
+}
+
+/// What a whole stream did not say. Its items lose what they lose in an answer of this wire, which names their places; how the stream
+/// ended is told by its encoder alone.
+///
+/// # Errors
+/// As [`Codec::encode_response`].
+pub fn stream_loss(
+    codec: &dyn Codec,
+    result: &UnifiedResultV2,
+    context: &EncodeContext,
+    encoder: &dyn StreamEncoder,
+) -> Result<UnifiedLossReport, UnifiedError> {
+    let of_error = |entry: &UnifiedLossEntry| entry.path.starts_with("/error");
+    let of_ending = |entry: &UnifiedLossEntry| of_error(entry) || entry.path.starts_with("/status");
+    // The items of a stream that fails were said before; only an answer that fails is an error and nothing else.
+    let mut said = result.clone();
+    said.error = None;
+    said.status = UnifiedResponseStatus::finished(UnifiedFinishReason::Stop, None);
+    let of_items = codec.encode_response(&said, context)?.loss;
+    let of_whole = encoder.loss().entries.iter().filter(|entry| is_of_whole(&entry.path));
+    let mut report = UnifiedLossReport {
+        disposition: encoder.loss().disposition,
+        ..UnifiedLossReport::default()
+    };
+    for entry in of_items.entries.iter().filter(|entry| !of_ending(entry)) {
+        report.disposition = report.disposition.max(of_items.disposition);
+        report.note(entry.clone());
+    }
+    let of_failure = match &result.error {
+        Some(_) => codec.encode_response(result, context)?.loss.entries,
+        None => Vec::new(),
+    };
+    for entry in of_whole.chain(of_failure.iter().filter(|entry| of_error(entry))) {
+        if !report.entries.contains(entry) {
+            report.note(entry.clone());
+        }
+    }
+    Ok(report)
+}
+
+/// Whether a place is a member of the answer, and not an item or inside one.
+fn is_of_whole(path: &str) -> bool {
+    let member = path.split('/').nth(1).unwrap_or_default();
+    ["model", "status", "usage", "error", "state", "alternatives"].contains(&member)
 }
 
 /// Every intent that the request carries: its feature, its place and its strength.

@@ -6,7 +6,7 @@ mod support;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use support::samples::{answer, codecs, result};
-use support::{captured_results, fold_response, result_of, sse};
+use support::{captured_results, fold_response, fold_stream, result_of, sse};
 use throughline_format::json::decode_slice;
 use throughline_format::loss::UnifiedLossEntry;
 use throughline_format::shape::ShapedRecord;
@@ -415,4 +415,77 @@ fn captured_counters_are_read_as_they_were_reported() {
         }
     }
     assert!(seen > 2_000, "only {seen} counters");
+}
+
+/// Counters of tokens that are there, under their names.
+fn counted(result: &UnifiedResultV2) -> Vec<(String, f64)> {
+    let usage = serde_json::to_value(result).unwrap()["usage"].clone();
+    let members = usage.as_object().cloned().unwrap_or_default();
+    let value = |counter: &Value| counter["value"].as_f64();
+    members
+        .iter()
+        .filter_map(|(member, counter)| Some((member.clone(), value(counter)?)))
+        .collect()
+}
+
+#[test]
+fn a_counter_that_nobody_knows_is_zero_nowhere_and_one_that_is_zero_stays_so() {
+    throughline_format::clause!("CACHE-03");
+    const COUNTERS: [&str; 7] = [
+        "inputTotal",
+        "inputUncached",
+        "cacheRead",
+        "cacheWrite",
+        "outputTotal",
+        "reasoning",
+        "total",
+    ];
+    let (mut wrong, mut kept) = (Vec::new(), BTreeSet::new());
+    for family in families() {
+        let codec = codec_of(family).unwrap();
+        for source in [family.clone(), ProtocolFamily::from_word("elsewhere:wire")] {
+            for (member, figure) in COUNTERS.iter().flat_map(|member| [(*member, FIGURE), (*member, 0)]) {
+                let counter = |value: u64| json!({"value": value, "scope": "request", "source": "reported"});
+                let mut usage = json!({});
+                if figure == 0 {
+                    // Some wires say nothing without both of these.
+                    usage = json!({"inputTotal": counter(FIGURE), "outputTotal": counter(FIGURE)});
+                }
+                usage[member] = counter(figure);
+                let [(body, told), (frames, told_of_stream)] = shown(family, &source, &usage);
+                let again = [
+                    (result_of(&fold_response(codec.as_ref(), body.as_bytes())), told),
+                    (result_of(&fold_stream(codec.as_ref(), frames.as_bytes(), 4096)), told_of_stream),
+                ];
+                for (again, told) in again {
+                    // Anthropic's type demands a number for the input and for the output, and the report says what it stands for.
+                    let is_demanded = |other: &str| {
+                        *family == ProtocolFamily::AnthropicMessages
+                            && matches!(other, "inputTotal" | "inputUncached" | "outputTotal" | "total")
+                            && told.iter().any(|path| path == "/usage")
+                    };
+                    for (other, value) in counted(&again) {
+                        if value == 0.0 && other != member && figure != 0 && !is_demanded(&other) {
+                            wrong.push(format!("{family} from {source}: with {member} alone, {other} is {value}: {body}"));
+                        }
+                        if value == 0.0 && other == member && figure == 0 {
+                            kept.insert((family.to_string(), member));
+                        }
+                    }
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    // Every wire of a model has a place for these three, so zero comes back where zero was said.
+    for member in ["cacheRead", "outputTotal"] {
+        let families: BTreeSet<_> = kept
+            .iter()
+            .filter(|(_, kept)| *kept == member)
+            .map(|(family, _)| family.as_str())
+            .collect();
+        for family in ["anthropic-messages", "openai-chat", "vercel-uimessage"] {
+            assert!(families.contains(family), "{member} of zero is lost by {family}: {families:?}");
+        }
+    }
 }

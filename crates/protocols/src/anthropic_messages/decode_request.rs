@@ -162,6 +162,8 @@ impl Decoder {
 
     fn mark(&mut self, item_id: UnifiedId, part_id: Option<UnifiedId>, control: Option<CacheControl>, path: &str) {
         let Some(control) = control else { return };
+        let loss = &mut self.keeper.loss;
+        loss.only_word(format!("{path}/cache_control/type"), control.kind.as_deref(), "ephemeral");
         let ttl = ttl(&control);
         if (control.ttl.is_some() && ttl.is_none()) || !control.extra.is_empty() {
             self.keeper.loss.warning(
@@ -471,6 +473,8 @@ impl Decoder {
             None => return None,
         };
         if let Some(control) = automatic {
+            let loss = &mut self.keeper.loss;
+            loss.only_word("/cache_control/type", control.kind.as_deref(), "ephemeral");
             fields.extend(control.ttl.map(|ttl| ("/cache_control/ttl".to_owned(), raw::json(&ttl))));
             fields.extend(below("/cache_control", control.extra.0));
         }

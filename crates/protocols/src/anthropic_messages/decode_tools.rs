@@ -86,7 +86,7 @@ fn custom(keeper: &mut Keeper, tool_id: UnifiedId, wire: CustomTool, path: &str)
     tool.defer_loading = wire.defer_loading;
     tool.eager_input = wire.eager_input_streaming;
     tool.allowed_callers = callers(keeper, path, wire.allowed_callers, &mut fields);
-    tool.cache = directive(wire.cache_control, &mut fields);
+    tool.cache = directive(keeper, path, wire.cache_control, &mut fields);
     tool.provider_data = keeper::references([keeper.unmapped(&tool_id, path, fields)]);
     tool
 }
@@ -135,11 +135,9 @@ fn vendor(keeper: &mut Keeper, tool_id: UnifiedId, wire: VendorTool, path: &str)
     }
     fields.extend(below("/citations", wire.citations.map(|c| c.extra.0).unwrap_or_default()));
     config.user_location = wire.user_location.map(|place| {
-        fields.extend(
-            below("/user_location", place.extra.0)
-                .into_iter()
-                .filter(|(pointer, _)| pointer != "/user_location/type"),
-        );
+        let loss = &mut keeper.loss;
+        loss.only_word(format!("{path}/user_location/type"), place.kind.as_deref(), "approximate");
+        fields.extend(below("/user_location", place.extra.0));
         UserLocation {
             city: place.city,
             region: place.region,
@@ -155,7 +153,7 @@ fn vendor(keeper: &mut Keeper, tool_id: UnifiedId, wire: VendorTool, path: &str)
     tool.strict = wire.strict;
     tool.defer_loading = wire.defer_loading;
     tool.allowed_callers = callers(keeper, path, wire.allowed_callers, &mut fields);
-    tool.cache = directive(wire.cache_control, &mut fields);
+    tool.cache = directive(keeper, path, wire.cache_control, &mut fields);
     tool.provider_data = keeper::references([keeper.unmapped(&tool_id, path, fields)]);
     tool
 }
@@ -229,8 +227,15 @@ fn callers(keeper: &mut Keeper, path: &str, words: Option<Vec<String>>, fields: 
     )
 }
 
-fn directive(control: Option<CacheControl>, fields: &mut Vec<(String, Json)>) -> Option<UnifiedCacheDirective> {
+fn directive(
+    keeper: &mut Keeper,
+    path: &str,
+    control: Option<CacheControl>,
+    fields: &mut Vec<(String, Json)>,
+) -> Option<UnifiedCacheDirective> {
     let control = control?;
+    let loss = &mut keeper.loss;
+    loss.only_word(format!("{path}/cache_control/type"), control.kind.as_deref(), "ephemeral");
     let directive = UnifiedCacheDirective::mark(ttl(&control));
     fields.extend(below("/cache_control", control.extra.0));
     Some(directive)

@@ -503,6 +503,9 @@ pub(super) fn stop_reason(status: &UnifiedResponseStatus, native: bool, loss: &m
     json(word)
 }
 
+/// What a refusal is about, in the words of the wire.
+const CATEGORIES: [&str; 5] = ["cyber", "bio", "frontier_llm", "reasoning_extraction", "general_harms"];
+
 /// Detail of a refusal; what is said of the safety of another ending has no place.
 pub(super) fn stop_details(status: &UnifiedResponseStatus, native: bool, loss: &mut LossCollector) -> Option<Json> {
     let safety = status.safety.as_ref()?;
@@ -514,10 +517,18 @@ pub(super) fn stop_details(status: &UnifiedResponseStatus, native: bool, loss: &
         loss.info(Feature::ResponseSafety, "/status/safety", "the wire details refusals only");
         return None;
     }
+    let category = safety
+        .category
+        .as_ref()
+        .filter(|category| native || CATEGORIES.contains(&category.as_str()));
+    if category != safety.category.as_ref() {
+        let reason = "the wire has no such category of refusals";
+        loss.info(Feature::ResponseSafety, "/status/safety/category", reason);
+    }
     Some(typed(
         "refusal",
         [
-            ("category", safety.category.as_ref().map(json)),
+            ("category", category.map(json)),
             ("explanation", safety.explanation.as_ref().map(json)),
         ],
     ))
@@ -531,16 +542,21 @@ fn told_by_error(loss: &mut LossCollector, result: &UnifiedResultV2) {
         "an error body says that the answer failed",
     );
     loss.remark(Feature::WireSpelling, "/error", "said by the error type of the wire");
-    if result.model.service_tier.is_some() {
-        loss.info(
+    for (feature, path, is_there) in [
+        (Feature::RecordBookkeeping, "/model", result.model.model != crate::UNSPECIFIED_MODEL),
+        (
             Feature::GenerationServiceTier,
             "/model/serviceTier",
-            "an error body tells of the error only",
-        );
+            result.model.service_tier.is_some(),
+        ),
+        (Feature::ResponseUsage, "/usage", result.usage.is_some()),
+        (Feature::ResponseCandidates, "/alternatives", result.alternatives.is_some()),
+    ] {
+        if is_there {
+            loss.info(feature, path, "an error body tells of the error only");
+        }
     }
-    if result.usage.is_some() {
-        loss.info(Feature::ResponseUsage, "/usage", "an error body tells of the error only");
-    }
+    loss.report_state(result);
     for n in 0..result.output.len() {
         loss.warning(
             Feature::ConversationItem,
@@ -600,6 +616,7 @@ pub(super) fn encode(result: &UnifiedResultV2, context: &EncodeContext) -> Encod
         "usage".into(),
         writer.usage(result.usage.as_ref(), result.model.service_tier.as_deref()),
     ));
+    writer.loss.untold_error(result);
     let body = put_all(object(members), &writer.root().0);
     Encoded {
         body: body.as_str().to_owned(),

@@ -304,6 +304,7 @@ impl Encoder {
     fn finish(&mut self, done: &StreamCompleted, frames: &mut Vec<WireFrame>) {
         self.ended = true;
         if let Some(error) = self.error.take() {
+            self.writer.loss.untold_usage(self.usage.as_ref());
             frames.push(WireFrame {
                 event: Some("error"),
                 data: errors::encode(&error).body,

@@ -148,8 +148,8 @@ pub(super) fn unsayable(usage: &UnifiedUsage) -> Vec<(String, &'static str)> {
     found
 }
 
-/// Usage as the wire says it. The type demands input and output, both lives of a cache and both hosted tools of the web where it
-/// has one: unknown is written as zero, and the second value tells so.
+/// Usage as the wire says it. Of all counters the type demands input and output: there zero has to stand for what nobody knows, and the
+/// second value tells so.
 pub(super) fn encode(usage: Option<&UnifiedUsage>) -> (Json, bool) {
     let none = UnifiedUsageCounters::default();
     let usage = usage.unwrap_or(&none);
@@ -165,11 +165,8 @@ pub(super) fn encode(usage: Option<&UnifiedUsage>) -> (Json, bool) {
     add(
         "cache_creation",
         usage.cache_write_by_ttl.as_ref().map(|map| {
-            let life = |key: &str| map.0.get(key).map_or(0.0, |c| c.value);
-            object(vec![
-                ("ephemeral_5m_input_tokens".into(), number(life("300"))),
-                ("ephemeral_1h_input_tokens".into(), number(life("3600"))),
-            ])
+            let lives = [("ephemeral_5m_input_tokens", "300"), ("ephemeral_1h_input_tokens", "3600")];
+            object(known(map, &lives))
         }),
     );
     add("output_tokens", Some(number(output.unwrap_or(0.0))));
@@ -180,25 +177,22 @@ pub(super) fn encode(usage: Option<&UnifiedUsage>) -> (Json, bool) {
     add(
         "server_tool_use",
         usage.server_tool_calls.as_ref().map(|map| {
-            let calls = |kind: &UnifiedToolType| map.0.get(kind.as_str()).map_or(0.0, |c| c.value);
-            let given = |kind: &UnifiedToolType| map.0.contains_key(kind.as_str()).then(|| number(calls(kind)));
-            let mut members = vec![
-                ("web_search_requests".to_owned(), number(calls(&UnifiedToolType::WebSearch))),
-                ("web_fetch_requests".into(), number(calls(&UnifiedToolType::WebFetch))),
+            let calls = [
+                ("web_search_requests", "web-search"),
+                ("web_fetch_requests", "web-fetch"),
+                ("code_execution_requests", "code-execution"),
+                ("tool_search_requests", "tool-search"),
             ];
-            members.extend(given(&UnifiedToolType::CodeExecution).map(|n| ("code_execution_requests".to_owned(), n)));
-            members.extend(given(&UnifiedToolType::ToolSearch).map(|n| ("tool_search_requests".to_owned(), n)));
-            object(members)
+            object(known(map, &calls))
         }),
     );
-    // Where one of a pair is known, the type demands the other one too.
-    let lacks =
-        |map: Option<&UserMap<UnifiedCounter>>, keys: [&str; 2]| map.is_some_and(|map| keys.iter().any(|key| !map.0.contains_key(*key)));
-    let is_invented = input.is_none()
-        || output.is_none()
-        || lacks(usage.cache_write_by_ttl.as_ref(), ["300", "3600"])
-        || lacks(usage.server_tool_calls.as_ref(), ["web-search", "web-fetch"]);
-    (object(members), is_invented)
+    (object(members), input.is_none() || output.is_none())
+}
+
+/// Those counters of a map that are known, under their names on the wire.
+fn known(map: &UserMap<UnifiedCounter>, names: &[(&str, &str)]) -> Vec<(String, Json)> {
+    let given = |(name, key): &(&str, &str)| Some(((*name).to_owned(), number(map.0.get(*key)?.value)));
+    names.iter().filter_map(given).collect()
 }
 
 /// A count as a whole number.

@@ -324,6 +324,8 @@ wire! {
 wire! {
     /// The user's place.
     pub struct UserLocation {
+        /// Always `approximate`.
+        kind = "type"?: String,
         /// City.
         city?: String,
         /// Region.

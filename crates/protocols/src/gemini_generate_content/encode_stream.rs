@@ -289,6 +289,7 @@ impl Encoder {
         let native = self.native;
         let shell = Shell::of(&self.context, native);
         if let Some(error) = self.error.take().filter(|_| shell.members(0).is_none()) {
+            self.loss.untold_usage(self.usage.as_ref());
             let own = self.context.private.root_payload(kept::ERROR_BODY);
             let body = own.as_ref().and_then(to_json).map(|b| b.as_str().to_owned());
             let data = body.unwrap_or_else(|| status::encode(&error).body).replace(['\n', '\r'], " ");
@@ -343,6 +344,7 @@ impl StreamEncoder for Encoder {
                 if self.context.target_model.is_none() {
                     self.model.clone_from(&started.model.model);
                 }
+                self.tier.clone_from(&started.model.service_tier);
                 Vec::new()
             }
             EventBody::ResponseMetadata(metadata) => {

@@ -89,6 +89,19 @@ pub(super) fn interaction_id(id: &UnifiedId) -> Json {
     json(&id.as_str().chars().map(plain).collect::<String>())
 }
 
+/// The class of service, where the wire has it.
+pub(super) fn service_tier(encoder: &mut StepEncoder<'_>, tier: Option<&str>) -> Option<Json> {
+    match tier {
+        Some("standard" | "flex" | "priority" | "deferred") => tier.map(json),
+        Some(_) => {
+            let reason = "the target has no such class of service";
+            encoder.loss.info(Feature::GenerationServiceTier, "/model/serviceTier", reason);
+            None
+        }
+        None => None,
+    }
+}
+
 /// What was kept of an interaction.
 pub(super) fn shell(context: &EncodeContext, native: bool) -> Vec<(String, Json)> {
     let bytes = context.private.root_payload(kept::ANSWER).filter(|_| native);
@@ -127,6 +140,7 @@ pub(super) fn encode(result: &UnifiedResultV2, context: &EncodeContext) -> Encod
             encoder.loss.info(Feature::StateResources, path, "a resource of another provider");
         }
     }
+    encoder.loss.untold_error(result);
     if result.alternatives.is_some() {
         let reason = "the wire has one answer";
         encoder.loss.warning(Feature::ResponseCandidates, "/alternatives", reason);
@@ -155,14 +169,7 @@ pub(super) fn encode(result: &UnifiedResultV2, context: &EncodeContext) -> Encod
         members.push(("model".into(), json(context.target_model.as_ref().unwrap_or(&result.model.model))));
         members.push(("status".into(), word));
         members.extend(counted.map(|u| ("usage".to_owned(), u)));
-        match result.model.service_tier.as_deref() {
-            Some(tier @ ("standard" | "flex" | "priority" | "deferred")) => members.push(("service_tier".into(), json(tier))),
-            Some(_) => {
-                let reason = "the target has no such class of service";
-                encoder.loss.info(Feature::GenerationServiceTier, "/model/serviceTier", reason);
-            }
-            None => {}
-        }
+        members.extend(service_tier(&mut encoder, result.model.service_tier.as_deref()).map(|tier| ("service_tier".to_owned(), tier)));
         if !native && (result.status.original_reason.is_some() || result.status.stop_sequence.is_some() || result.status.safety.is_some()) {
             let reason = "another provider's word and detail of the ending are not sent";
             encoder.loss.info(Feature::ResponseFinishReason, "/status", reason);

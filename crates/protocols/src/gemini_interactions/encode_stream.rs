@@ -27,6 +27,7 @@ pub(super) struct Encoder {
     id: Json,
     number: u64,
     usage: Option<UnifiedUsage>,
+    tier: Option<String>,
     error: Option<UnifiedError>,
     open: Vec<Slot>,
     next: u64,
@@ -54,6 +55,7 @@ impl Encoder {
             id: json("interaction"),
             number: 0,
             usage: None,
+            tier: None,
             error: None,
             open: Vec::new(),
             next: 0,
@@ -213,6 +215,7 @@ impl Encoder {
             .take()
             .filter(|_| shell.is_empty() || done.status.original_reason.is_none())
         {
+            self.loss.untold_usage(self.usage.as_ref());
             frames.push(self.frame("error", vec![("error", errors::event(&error))]));
             return;
         }
@@ -229,6 +232,9 @@ impl Encoder {
             shell.push(("model".into(), json(&self.model)));
             shell.push(("status".into(), word));
             shell.extend(counted.map(|u| ("usage".to_owned(), u)));
+            let tier = self.tier.take();
+            let tier = self.with(|encoder| encode_response::service_tier(encoder, tier.as_deref()));
+            shell.extend(tier.map(|tier| ("service_tier".to_owned(), tier)));
         }
         frames.push(self.frame("interaction.completed", vec![("interaction", object(shell))]));
     }
@@ -248,7 +254,11 @@ impl StreamEncoder for Encoder {
                 if self.context.target_model.is_none() {
                     self.model.clone_from(&started.model.model);
                 }
+                self.tier.clone_from(&started.model.service_tier);
                 self.begin(&mut frames);
+            }
+            EventBody::ResponseMetadata(metadata) if metadata.service_tier.is_some() => {
+                self.tier.clone_from(&metadata.service_tier);
             }
             EventBody::UsageUpdate(update) => self.usage = Some(update.usage.clone()),
             EventBody::ItemStarted(started) => self.started(&started.item, &mut frames),

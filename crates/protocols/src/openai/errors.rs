@@ -105,6 +105,19 @@ pub(crate) fn encode(error: &UnifiedError) -> WireError {
     }
 }
 
+/// The code of a failed response: one that clients act on, or that the answer did not come about.
+pub(crate) fn code_of_response(error: &UnifiedError) -> String {
+    match error.category {
+        ErrorCategory::MaxContext => "context_length_exceeded",
+        ErrorCategory::Quota => "insufficient_quota",
+        ErrorCategory::RateLimit => "rate_limit_exceeded",
+        ErrorCategory::Overloaded => "server_is_overloaded",
+        ErrorCategory::InvalidRequest | ErrorCategory::Unsupported | ErrorCategory::TooLarge => "invalid_prompt",
+        _ => "server_error",
+    }
+    .to_owned()
+}
+
 /// The error object of bodies and streams.
 pub(crate) fn object(error: &UnifiedError) -> Value {
     let kind = match error.category {

@@ -166,6 +166,7 @@ pub(super) fn error_losses(loss: &mut LossCollector, error: &UnifiedError) {
         ("code", true),
         ("retryable", true),
         ("httpStatus", error.http_status.is_some()),
+        ("grpcStatus", error.grpc_status.is_some()),
         ("retryAfterMs", error.retry_after_ms.is_some()),
         ("providerCode", error.provider_code.is_some()),
         ("providerRequestId", error.provider_request_id.is_some()),
@@ -186,7 +187,7 @@ pub(super) fn usage_losses(loss: &mut LossCollector, lost: Vec<&'static str>) {
         loss.info(
             Feature::ResponseUsage,
             format!("/usage/{member}"),
-            "the target has no counter for it",
+            "the target has no counter for it, or not without one that is unknown",
         );
     }
 }

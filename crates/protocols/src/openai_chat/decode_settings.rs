@@ -107,7 +107,13 @@ pub(super) fn finish(wire: wire::Request, mut decoder: RequestDecoder) -> Decode
             false,
         ));
     }
+    let prediction = wire.prediction.as_ref().and_then(|prediction| prediction.kind.as_deref());
+    decoder.loss.only_word("/prediction/type", prediction, "content");
     if let Some(options) = wire.web_search_options {
+        let place = options.user_location.as_ref().and_then(|place| place.kind.as_deref());
+        decoder
+            .loss
+            .only_word("/web_search_options/user_location/type", place, "approximate");
         request
             .tools
             .push(web_search(options, operation.tool(request.tools.len() as Count), &mut left));

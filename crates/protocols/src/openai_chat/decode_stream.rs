@@ -14,7 +14,7 @@ use crate::feature::Feature;
 use crate::openai::errors;
 use crate::sse::{SseEvent, SseParser, is_broken};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use throughline_format::event::{EventBody, LossUpdate, ResponseMetadata, UsageUpdate, Warning};
 use throughline_format::loss::{LossSeverity, UnifiedLossEntry};
 use throughline_format::{Count, ErrorCategory, EventDraft, Json, UnifiedError, UnifiedFinishReason, UnifiedResponseStatus, UnifiedUsage};
@@ -35,6 +35,8 @@ pub(super) struct AnswerDecoder {
     pub whole: bool,
     pub model: String,
     pub leftovers: BTreeMap<String, (usize, Json)>,
+    /// Members of them that came with several values.
+    replaced: BTreeSet<String>,
     /// Hosted tools that ran, as written: they may be larger than what has no word may be.
     pub executed: Vec<(String, Json)>,
     /// Spelling of a whole answer.
@@ -57,6 +59,7 @@ impl AnswerDecoder {
             whole,
             model: String::new(),
             leftovers: BTreeMap::new(),
+            replaced: BTreeSet::new(),
             executed: Vec::new(),
             form: Form::default(),
             started: false,
@@ -73,8 +76,16 @@ impl AnswerDecoder {
         std::mem::take(&mut self.out)
     }
 
-    /// Keeps a member without a word; the last value wins.
+    /// Keeps a member without a word; the last value wins, and the report says that there were others.
     pub(super) fn keep(&mut self, pointer: String, value: Json) {
+        let is_other = self.leftovers.get(&pointer).is_some_and(|(_, known)| *known != value);
+        if is_other && value.as_str() != "null" && self.replaced.insert(pointer.clone()) {
+            self.lose(pointer.clone(), "it came with several values; the last one is kept");
+        }
+        self.put(pointer, value);
+    }
+
+    fn put(&mut self, pointer: String, value: Json) {
         if value.as_str() == "null" {
             return;
         }
@@ -94,7 +105,7 @@ impl AnswerDecoder {
             }
             _ => value,
         };
-        self.keep(pointer, pieces);
+        self.put(pointer, pieces);
     }
 
     /// Says that something of the wire is left out: what it is about, where it stood and why.

@@ -9,7 +9,7 @@ use crate::codec::Encoded;
 use crate::context::EncodeContext;
 use crate::feature::Feature;
 use crate::media;
-use crate::openai::errors;
+use crate::openai::{UNKNOWN_TIER, errors, tier_of_answer};
 use crate::projection::LossCollector;
 use crate::turn_usage;
 use serde_json::{Map, Value, json};
@@ -47,16 +47,21 @@ pub(super) fn encode(result: &UnifiedResultV2, context: &EncodeContext) -> Encod
     if let Some(counters) = &turn_usage::counters(&mut encoder.loss, result.usage.as_ref()) {
         let raw = root.get("/usage").filter(|raw| usage::decode(raw).as_ref() == Some(counters));
         let value = if let Some(raw) = raw {
-            raw.parse()
+            Some(raw.parse())
         } else {
             let (value, lost) = usage::encode(counters);
             answer::usage_losses(&mut encoder.loss, lost);
             value
         };
-        body.insert("usage".into(), value);
+        body.extend(value.map(|value| ("usage".to_owned(), value)));
     }
     if let Some(tier) = &result.model.service_tier {
-        body.insert("service_tier".into(), json!(tier));
+        match tier_of_answer(tier, encoder.is_own) {
+            Some(word) => drop(body.insert("service_tier".into(), json!(word))),
+            None => encoder
+                .loss
+                .info(Feature::GenerationServiceTier, "/model/serviceTier", UNKNOWN_TIER),
+        }
     }
     let mut body = Value::Object(body);
     root.put_all(&mut body, |pointer| {
@@ -68,6 +73,7 @@ pub(super) fn encode(result: &UnifiedResultV2, context: &EncodeContext) -> Encod
     let told = context.target_model.as_ref().unwrap_or(&result.model.model);
     answer::model_losses(&mut encoder.loss, &result.model, told);
     encoder.loss.report_state(result);
+    encoder.loss.untold_error(result);
     Encoded {
         body: body.to_string(),
         loss: encoder.loss.finish(),

@@ -9,7 +9,7 @@ use super::usage;
 use crate::codec::{StreamEncoder, WireFrame};
 use crate::context::EncodeContext;
 use crate::feature::Feature;
-use crate::openai::errors;
+use crate::openai::{UNKNOWN_TIER, errors, tier_of_answer};
 use crate::projection::LossCollector;
 use crate::turn_usage;
 use serde_json::{Map, Value, json};
@@ -477,11 +477,20 @@ impl ChatStreamEncoder {
         self.arguments(candidate, item, &rest)
     }
 
+    /// Takes the class of service that the answer got.
+    fn serves_as(&mut self, tier: Option<&str>) {
+        self.tier = tier.and_then(|tier| tier_of_answer(tier, self.is_own)).map(str::to_owned);
+        if tier.is_some() && self.tier.is_none() {
+            self.loss.info(Feature::GenerationServiceTier, "/model/serviceTier", UNKNOWN_TIER);
+        }
+    }
+
     fn fail(&mut self, error: &UnifiedError) -> Vec<WireFrame> {
         if std::mem::replace(&mut self.has_failed, true) {
             return Vec::new();
         }
         answer::error_losses(&mut self.loss, error);
+        self.loss.untold_usage(self.usage.as_ref());
         vec![WireFrame {
             event: None,
             data: errors::object(error).to_string(),
@@ -505,13 +514,13 @@ impl ChatStreamEncoder {
             if self.context.stream_usage {
                 let raw = root.get("/usage").filter(|raw| usage::decode(raw).as_ref() == Some(&counters));
                 let value = if let Some(raw) = raw {
-                    raw.parse()
+                    Some(raw.parse())
                 } else {
                     let (value, lost) = usage::encode(&counters);
                     answer::usage_losses(&mut self.loss, lost);
                     value
                 };
-                frames.push(self.frame(Vec::new(), Some(value)));
+                frames.extend(value.map(|value| self.frame(Vec::new(), Some(value))));
             } else {
                 self.loss
                     .info(Feature::ResponseUsage, "/usage", "the client asked for no usage in its stream");
@@ -528,6 +537,9 @@ impl ChatStreamEncoder {
 impl StreamEncoder for ChatStreamEncoder {
     fn push(&mut self, event: &UnifiedEventV2) -> Vec<WireFrame> {
         if self.has_failed {
+            if let EventBody::UsageUpdate(update) = &event.body {
+                self.loss.untold_usage(Some(&update.usage));
+            }
             return Vec::new();
         }
         let candidate = event.candidate.unwrap_or(0);
@@ -539,14 +551,14 @@ impl StreamEncoder for ChatStreamEncoder {
             (EventBody::ResponseStarted(started), ..) => {
                 self.id = completion_id(started.response_id.as_str());
                 self.model = self.context.target_model.clone().unwrap_or_else(|| started.model.model.clone());
-                self.tier.clone_from(&started.model.service_tier);
                 self.is_own = is_own(&started.profile);
+                self.serves_as(started.model.service_tier.as_deref());
                 answer::model_losses(&mut self.loss, &started.model, &self.model);
                 self.role(0)
             }
             (EventBody::ResponseMetadata(metadata), ..) => {
                 if metadata.service_tier.is_some() {
-                    self.tier.clone_from(&metadata.service_tier);
+                    self.serves_as(metadata.service_tier.as_deref());
                 }
                 match &metadata.status {
                     Some(status) if candidate > 0 => self.finish(candidate, status),

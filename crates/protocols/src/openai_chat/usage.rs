@@ -121,8 +121,9 @@ pub(super) fn number(value: f64) -> Value {
     }
 }
 
-/// Writes the counters; unknown ones that the type demands are 0. The second value names members without a form here.
-pub(super) fn encode(usage: &UnifiedUsage) -> (Value, Vec<&'static str>) {
+/// Writes the counters; the second value names members without a form here. The type demands input, output and their sum: where nobody
+/// knows one of them there is no usage, since zero would be a figure.
+pub(super) fn encode(usage: &UnifiedUsage) -> (Option<Value>, Vec<&'static str>) {
     let known = |counter: Option<UnifiedCounter>| counter.map(|c| c.value);
     let sum = match (usage.input_uncached, usage.cache_read, usage.cache_write) {
         (Some(uncached), read, write) => Some(uncached.value + read.map_or(0.0, |r| r.value) + write.map_or(0.0, |w| w.value)),
@@ -130,17 +131,27 @@ pub(super) fn encode(usage: &UnifiedUsage) -> (Value, Vec<&'static str>) {
     };
     let input = known(usage.input_total).or(sum);
     let output = known(usage.output_total);
-    let mut lost = Vec::new();
-    for (member, is_missing) in [("inputTotal", input.is_none()), ("outputTotal", output.is_none())] {
-        if is_missing {
-            lost.push(member);
-        }
-    }
-    let total = known(usage.total).unwrap_or(input.unwrap_or(0.0) + output.unwrap_or(0.0));
+    let mut lost = without_place(usage);
+    let (Some(input), Some(output)) = (input, output) else {
+        let told = [
+            ("inputTotal", usage.input_total.is_some()),
+            ("outputTotal", usage.output_total.is_some()),
+            ("total", usage.total.is_some()),
+            ("cacheRead", usage.cache_read.is_some()),
+            ("cacheWrite", usage.cache_write.is_some()),
+            ("reasoning", usage.reasoning.is_some()),
+            ("inputByModality", usage.input_by_modality.is_some()),
+            ("outputByModality", usage.output_by_modality.is_some()),
+            ("acceptedPrediction", usage.accepted_prediction.is_some()),
+            ("rejectedPrediction", usage.rejected_prediction.is_some()),
+        ];
+        lost.extend(named(&told));
+        return (None, lost);
+    };
     let mut object = Map::new();
-    object.insert("prompt_tokens".into(), number(input.unwrap_or(0.0)));
-    object.insert("completion_tokens".into(), number(output.unwrap_or(0.0)));
-    object.insert("total_tokens".into(), number(total));
+    object.insert("prompt_tokens".into(), number(input));
+    object.insert("completion_tokens".into(), number(output));
+    object.insert("total_tokens".into(), number(known(usage.total).unwrap_or(input + output)));
     let mut details = Map::new();
     let add = |map: &mut Map<String, Value>, key: String, value: Option<f64>| {
         if let Some(value) = value {
@@ -164,7 +175,12 @@ pub(super) fn encode(usage: &UnifiedUsage) -> (Value, Vec<&'static str>) {
     if !details.is_empty() {
         object.insert("completion_tokens_details".into(), Value::Object(details));
     }
-    for (member, is_there) in [
+    (Some(Value::Object(object)), lost)
+}
+
+/// Known counters that the wire has no place for.
+fn without_place(usage: &UnifiedUsage) -> Vec<&'static str> {
+    named(&[
         ("inputUncached", usage.input_uncached.is_some()),
         ("toolPrompt", usage.tool_prompt.is_some()),
         ("cacheWriteByTtl", usage.cache_write_by_ttl.is_some()),
@@ -173,12 +189,15 @@ pub(super) fn encode(usage: &UnifiedUsage) -> (Value, Vec<&'static str>) {
         ("serverToolCalls", usage.server_tool_calls.is_some()),
         ("cost", usage.cost.is_some()),
         ("others", usage.others.is_some()),
-    ] {
-        if is_there {
-            lost.push(member);
-        }
-    }
-    (Value::Object(object), lost)
+    ])
+}
+
+fn named(members: &[(&'static str, bool)]) -> Vec<&'static str> {
+    members
+        .iter()
+        .filter(|(_, is_there)| *is_there)
+        .map(|(member, _)| *member)
+        .collect()
 }
 
 /// How an answer ended. Calls decide over `stop`, and so does a refusal.

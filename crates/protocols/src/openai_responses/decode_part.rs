@@ -36,6 +36,8 @@ pub(super) fn parts(keeper: &mut Keeper, item_id: &UnifiedId, content: &Node, pa
                     "a cache mark says where it stands and how long it holds; not sent on",
                 );
             }
+            let path = format!("{path}/{n}/prompt_cache_breakpoint/mode");
+            keeper.loss.only_word(path, mark.str("mode").as_deref(), "explicit");
             keeper.own.push(CacheBreakpoint {
                 item_id: item_id.clone(),
                 part_id: Some(part_id.clone()),

@@ -243,6 +243,10 @@ fn known(keeper: &mut Keeper, id: &UnifiedId, node: &Node, path: &str) -> Unifie
         }
         UnifiedToolType::WebSearch | UnifiedToolType::ComputerUse | UnifiedToolType::ImageGeneration => {
             tool.config = listed(Some(search(node)));
+            let place = node.at(&["user_location", "type"]).and_then(Node::as_text);
+            keeper
+                .loss
+                .only_word(format!("{path}/user_location/type"), place.as_deref(), "approximate");
         }
         _ => {}
     }

@@ -408,7 +408,12 @@ impl<'a> Writer<'a> {
         } else {
             "function_call_output"
         };
-        Node::typed(word, [("call_id", call_id), ("name", name), ("output", Some(output))])
+        // The type of a result in an answer demands a status; a result that has come is complete.
+        let status = (self.is_answer() && !own).then(|| Node::text("completed"));
+        Node::typed(
+            word,
+            [("status", status), ("call_id", call_id), ("name", name), ("output", Some(output))],
+        )
     }
 }
 

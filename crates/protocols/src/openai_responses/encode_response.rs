@@ -7,7 +7,7 @@ use super::{kept, usage};
 use crate::codec::Encoded;
 use crate::context::{EncodeContext, PrivateState};
 use crate::feature::Feature;
-use crate::openai::errors;
+use crate::openai::{UNKNOWN_TIER, errors, tier_of_answer};
 use crate::projection::LossCollector;
 use crate::turn_usage;
 use throughline_format::loss::LossSeverity;
@@ -207,6 +207,9 @@ pub(super) fn response(result: &UnifiedResultV2, context: &EncodeContext, is_own
     if let Some(counters) = counted.filter(|_| !is_own) {
         body.put("usage", usage::encode(counters, true).0);
     }
+    if !is_own {
+        in_own_words(&mut body, result, model);
+    }
     if is_own {
         kept::restore(&mut body, &kept::root_entries(private), &kept::root_form(private));
     }
@@ -232,6 +235,36 @@ pub(super) fn response(result: &UnifiedResultV2, context: &EncodeContext, is_own
     }
     body
 }
+
+/// The words of another vendor's answer that the wire has a closed list for: its own, or none. The report names what is left out.
+fn in_own_words(body: &mut Node, result: &UnifiedResultV2, model: &str) {
+    body.put("model", Node::text(model));
+    let tier = result.model.service_tier.as_deref();
+    match tier.and_then(|tier| tier_of_answer(tier, false)) {
+        Some(word) => body.put("service_tier", Node::text(word)),
+        None => drop(body.take("service_tier")),
+    }
+    let reason = body.at(&["incomplete_details", "reason"]).and_then(Node::as_text);
+    if reason.is_some_and(|reason| !INCOMPLETE.contains(&reason.as_str())) {
+        body.put("incomplete_details", Node::null());
+    }
+    if let Some(error) = result
+        .error
+        .as_ref()
+        .filter(|_| body.get("error").is_some_and(|error| error.has("code")))
+    {
+        body.put(
+            "error",
+            Node::object([
+                ("code", Some(Node::text(&errors::code_of_response(error)))),
+                ("message", Some(Node::text(&error.message))),
+            ]),
+        );
+    }
+}
+
+/// Reasons for which a response is incomplete.
+const INCOMPLETE: [&str; 4] = ["max_output_tokens", "content_filter", "max_messages", "steered"];
 
 /// What the record says of a response as a whole.
 pub(super) fn plain(
@@ -278,15 +311,15 @@ pub(super) fn report(result: &UnifiedResultV2, private: &dyn PrivateState, is_ow
         let reason = "state at another provider stays with it";
         loss.info(Feature::StateResources, "/state", reason);
     }
+    let tier = result.model.service_tier.as_deref();
+    if tier.is_some_and(|tier| tier_of_answer(tier, is_own).is_none()) {
+        loss.info(Feature::GenerationServiceTier, "/model/serviceTier", UNKNOWN_TIER);
+    }
     // What the owner told in words of its own is kept beside the record and comes back.
     let is_kept = is_own && !kept::root_entries(private).is_empty();
     if let Some(counters) = turn_usage::counters(loss, result.usage.as_ref()).filter(|_| !is_kept) {
         for member in usage::encode(&counters, !is_own).1 {
-            let reason = if usage::DEMANDED.contains(&member) {
-                "unknown, and the wire demands a number: zero stands there"
-            } else {
-                "the target has no counter for it"
-            };
+            let reason = "the target has no counter for it, or not without one that is unknown";
             loss.info(Feature::ResponseUsage, format!("/usage/{member}"), reason);
         }
     }
@@ -332,15 +365,11 @@ pub(super) fn report(result: &UnifiedResultV2, private: &dyn PrivateState, is_ow
     if let Some(error) = &result.error {
         let (word, ..) = usage::words(&result.status);
         if word != "failed" {
-            loss.warning(
-                Feature::ResponseFinishReason,
-                "/error",
-                "the target tells an error only of a failed response",
-            );
+            loss.untold_error(result);
         } else if error.http_status.is_some() || error.retry_after_ms.is_some() || error.field_path.is_some() {
             loss.info(Feature::ResponseFinishReason, "/error", "the target tells code and message only");
         } else {
-            for member in ["category", "retryable", "code", "providerRequestId", "grpcStatus"] {
+            for member in ["category", "retryable", "code", "providerCode", "providerRequestId", "grpcStatus"] {
                 let reason = "the target tells code and message only";
                 loss.info(Feature::ResponseFinishReason, format!("/error/{member}"), reason);
             }

@@ -79,11 +79,8 @@ fn number(value: f64) -> Node {
     }
 }
 
-/// Counters that the wire demands: an unknown one is written as zero, and the report says so.
-pub(super) const DEMANDED: [&str; 4] = ["inputTotal", "outputTotal", "cacheRead", "reasoning"];
-
-/// Writes the counters. With `fill`, those that the type demands are 0 where they are unknown. The second value names
-/// members that have no form.
+/// Writes the counters. With `fill`, members that the type demands are there: null where nobody knows them, since zero would be a
+/// figure. The second value names counters that have no place.
 pub(super) fn encode(usage: &UnifiedUsage, fill: bool) -> (Node, Vec<&'static str>) {
     let known = |counter: Option<UnifiedCounter>| counter.map(|counter| counter.value);
     let sum = usage.input_uncached.map(|uncached| {
@@ -92,19 +89,21 @@ pub(super) fn encode(usage: &UnifiedUsage, fill: bool) -> (Node, Vec<&'static st
     });
     let (input, output) = (known(usage.input_total).or(sum), known(usage.output_total));
     let mut lost = Vec::new();
-    let missing = [
-        input.is_none(),
-        output.is_none(),
-        usage.cache_read.is_none(),
-        usage.reasoning.is_none(),
-    ];
-    for (member, is_missing) in DEMANDED.into_iter().zip(missing) {
-        if is_missing && fill {
-            lost.push(member);
-        }
+    if fill && (input.is_none() || output.is_none()) {
+        // A usage demands both; without one of them nothing is said but that there is none.
+        let told = [
+            ("inputTotal", usage.input_total.is_some()),
+            ("outputTotal", usage.output_total.is_some()),
+            ("total", usage.total.is_some()),
+            ("cacheRead", usage.cache_read.is_some()),
+            ("cacheWrite", usage.cache_write.is_some()),
+            ("reasoning", usage.reasoning.is_some()),
+        ];
+        lost.extend(told.iter().filter(|(_, is_there)| *is_there).map(|(member, _)| *member));
+        lost.extend(without_place(usage));
+        return (Node::null(), lost);
     }
-    let zero = |value: Option<f64>| value.or(if fill { Some(0.0) } else { None }).map(number);
-    let total = known(usage.total).or_else(|| fill.then(|| input.unwrap_or(0.0) + output.unwrap_or(0.0)));
+    let total = known(usage.total).or_else(|| Some(input? + output?).filter(|_| fill));
     let ttl = |seconds: &str| {
         usage
             .cache_write_by_ttl
@@ -114,27 +113,42 @@ pub(super) fn encode(usage: &UnifiedUsage, fill: bool) -> (Node, Vec<&'static st
     };
     let written = Node::object([("ttl_30m_tokens", ttl("1800")), ("ttl_12h_tokens", ttl("43200"))]);
     let details = Node::object([
-        ("cached_tokens", zero(known(usage.cache_read))),
+        ("cached_tokens", known(usage.cache_read).map(number)),
         ("cache_write_tokens", known(usage.cache_write).map(number)),
         (
             "cache_write_tokens_details",
             (written != Node::Object(Vec::new())).then_some(written),
         ),
     ]);
-    let outputs = Node::object([("reasoning_tokens", zero(known(usage.reasoning)))]);
-    let there = |node: Node| (node != Node::Object(Vec::new())).then_some(node);
+    let outputs = Node::object([("reasoning_tokens", known(usage.reasoning).map(number))]);
+    // The type demands both details, and their counters in them: what nobody knows is null.
+    let there = |node: Node, is_known: bool| {
+        if fill && !is_known {
+            return Some(Node::null());
+        }
+        (node != Node::Object(Vec::new())).then_some(node)
+    };
     let node = Node::object([
-        ("input_tokens", zero(input)),
-        ("input_tokens_details", there(details)),
-        ("output_tokens", zero(output)),
-        ("output_tokens_details", there(outputs)),
+        ("input_tokens", input.map(number)),
+        ("input_tokens_details", there(details, usage.cache_read.is_some())),
+        ("output_tokens", output.map(number)),
+        ("output_tokens_details", there(outputs, usage.reasoning.is_some())),
         ("total_tokens", total.map(number)),
     ]);
+    if fill && usage.cache_read.is_none() && usage.cache_write.is_some() {
+        lost.push("cacheWrite");
+    }
+    lost.extend(without_place(usage));
+    (node, lost)
+}
+
+/// Known counters that the wire has no place for.
+fn without_place(usage: &UnifiedUsage) -> Vec<&'static str> {
     let other_ttl = usage
         .cache_write_by_ttl
         .as_ref()
         .is_some_and(|map| map.0.keys().any(|key| key != "1800" && key != "43200"));
-    for (member, is_there) in [
+    let members = [
         ("inputUncached", usage.input_uncached.is_some()),
         ("toolPrompt", usage.tool_prompt.is_some()),
         ("acceptedPrediction", usage.accepted_prediction.is_some()),
@@ -147,12 +161,12 @@ pub(super) fn encode(usage: &UnifiedUsage, fill: bool) -> (Node, Vec<&'static st
         ("serverToolCalls", usage.server_tool_calls.is_some()),
         ("cost", usage.cost.is_some()),
         ("others", usage.others.is_some()),
-    ] {
-        if is_there {
-            lost.push(member);
-        }
-    }
-    (node, lost)
+    ];
+    members
+        .into_iter()
+        .filter(|(_, is_there)| *is_there)
+        .map(|(member, _)| member)
+        .collect()
 }
 
 /// Searches that the provider made, which stand apart from the tokens.

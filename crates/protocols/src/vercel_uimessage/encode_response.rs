@@ -122,6 +122,7 @@ fn losses(result: &UnifiedResultV2, out: &mut Out<'_>, own: bool) {
             "a stored message has no error",
         );
     }
+    out.loss.report_state(result);
     // How an answer of this wire stands follows from its parts, and its model is nobody's word.
     if own {
         out.loss.renamed("/status", "follows from the parts");
