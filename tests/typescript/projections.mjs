@@ -1,5 +1,5 @@
 // Every projection of a captured payload, against the types of the target's official SDK in the hands of a validator that is not ours.
-// `node projections.mjs NODE_MODULES PROGRAM SHARED [-v]`: the program converts, SHARED holds the corpus and the types.
+// `node projections.mjs NODE_MODULES PROGRAM SHARED`: the program converts, SHARED holds the corpus and the types.
 //
 // What a payload's owner gets back is its own, right or wrong, so it counts only where the payload itself is valid.
 import { spawnSync } from "node:child_process";
@@ -8,7 +8,7 @@ import { createRequire } from "node:module";
 import { join, resolve } from "node:path";
 import { jobs, protocols } from "./corpus.mjs";
 
-const [modules, program, shared, verbose] = process.argv.slice(2);
+const [modules, program, shared] = process.argv.slice(2);
 const require = createRequire(resolve(modules, "x.js"));
 const Ajv = require("ajv/dist/2020.js").default;
 
@@ -74,9 +74,17 @@ const NARROW = [
     const error = (body.response ?? body).error;
     if (["context_length_exceeded", "insufficient_quota", "server_is_overloaded"].includes(error?.code)) error.code = "server_error";
   }],
-  [/openai-responses/, "not every vendor tells the bytes of a token", (body) => {
+  [/openai-responses/, "not every vendor tells the bytes of a token, and which others were likely", (body) => {
     const lists = [body.logprobs, ...[(body.response ?? body).output ?? [], body.item ?? []].flat().flatMap((item) => item.content ?? []).map((part) => part.logprobs), body.part?.logprobs];
-    for (const token of lists.flat()) for (const one of token ? [token, ...(token.top_logprobs ?? [])] : []) one.bytes ??= [];
+    for (const token of lists.flat()) for (const one of token ? [token, ...(token.top_logprobs ??= [])] : []) one.bytes ??= [];
+  }],
+  [/anthropic-messages/, "one hosted tool may be counted without the other", (body) => {
+    const calls = (body.message ?? body).usage?.server_tool_use;
+    if (calls) { calls.web_search_requests ??= 0; calls.web_fetch_requests ??= 0; }
+  }],
+  [/anthropic-messages/, "writes to a cache of one life may be counted without those of the other", (body) => {
+    const writes = (body.message ?? body).usage?.cache_creation;
+    if (writes) { writes.ephemeral_5m_input_tokens ??= 0; writes.ephemeral_1h_input_tokens ??= 0; }
   }],
   [/openai-chat/, "a custom tool is called in streams too", (body) => {
     for (const choice of body.choices ?? []) for (const call of choice.delta?.tool_calls ?? []) if (call.type === "custom") call.type = "function";

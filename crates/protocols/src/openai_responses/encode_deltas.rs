@@ -169,7 +169,14 @@ impl ResponsesStreamEncoder {
                 let mut writer = Writer::new(self.context.private.as_ref(), Mode::Answer);
                 writer.is_native = self.is_own;
                 let node = writer.parts(std::slice::from_ref(part), super::encode_part::Side::Output, true, "parts");
-                let node = node.into_iter().next().unwrap_or_else(Node::null);
+                // A text that stayed empty is no part of the item, and was begun all the same.
+                let empty = || {
+                    Node::typed(
+                        "output_text",
+                        [("text", Some(Node::text(""))), ("annotations", Some(Node::List(Vec::new())))],
+                    )
+                };
+                let node = node.into_iter().next().unwrap_or_else(empty);
                 ("response.output_text.done", "text", "response.content_part.done", node)
             }
             PartBody::Refusal(_) => (

@@ -247,7 +247,12 @@ impl Writer<'_> {
             _ => None,
         });
         self.remark(Feature::RecordBookkeeping, "/name", "the target says it by the type of the item");
-        let tools = Some(value?);
+        let value = value?;
+        let list = if value.has("tools") { value.get("tools")?.clone() } else { value };
+        // What another vendor found are names of tools at best; a list of anything but tools is told as text.
+        let is_tool = |node: &Node| !matches!(node.kind().as_str(), "" | "tool_reference") || node.has("name");
+        let tools = Some(list).filter(|list| list.as_list().is_some_and(|list| list.iter().all(is_tool)));
+        tools.as_ref()?;
         match &result.tool_type {
             UnifiedToolType::Mcp if result.name.as_deref() == Some(LISTING) => Some(Node::typed("mcp_list_tools", [("tools", tools)])),
             UnifiedToolType::ToolSearch => Some(Node::typed(

@@ -56,7 +56,8 @@ impl Writer<'_> {
 
     fn part(&mut self, part: &UnifiedContentPart, side: Side, own: bool, suffix: &str) -> Option<Node> {
         let text_kind = if side == Side::Output { "output_text" } else { "input_text" };
-        let text = |text: &str| Node::typed(text_kind, [("text", Some(Node::text(text)))]);
+        let told = (side == Side::Output && self.is_answer()).then(|| Node::List(Vec::new()));
+        let text = |text: &str| Node::typed(text_kind, [("text", Some(Node::text(text))), ("annotations", told.clone())]);
         match &part.body {
             PartBody::Text(inner) => {
                 if inner.text.is_empty() && !own {
