@@ -3,6 +3,7 @@
 //! A key is kept as a keyed hash in its operation, within one principal, and goes when retention removes the conversation.
 
 use crate::engine::Engine;
+use crate::framed::framed;
 use crate::private::{ClientState, OwnedState};
 use crate::turn::{Prepared, Turn, TurnError, TurnRequest};
 use std::sync::Arc;
@@ -44,14 +45,7 @@ pub(crate) fn fingerprint(turn: &TurnRequest) -> Sha256 {
         turn.conversation.as_ref().map_or("", UnifiedId::as_str),
         turn.branch.as_ref().map_or("", UnifiedId::as_str),
     ];
-    let mut bytes = Vec::with_capacity(turn.body.len() + 128);
-    for word in named {
-        // Lengths keep two words from being read as one other.
-        bytes.extend((word.len() as u64).to_be_bytes());
-        bytes.extend(word.as_bytes());
-    }
-    bytes.extend_from_slice(&turn.body);
-    Sha256::of(&bytes)
+    Sha256::of_all([framed(&named.map(str::as_bytes)).as_slice(), &turn.body])
 }
 
 impl Engine {

@@ -109,6 +109,8 @@ impl Kept {
                 branch: None,
                 require: require.filter_map(|word| Feature::from_word(word.as_str()?)).collect(),
                 client_family: text("runtime").map(str::to_owned),
+                // Where it belongs was settled when it came.
+                session: None,
                 client_headers: serde_json::from_value(head.get("headers")?.clone()).ok()?,
                 transport: serde_json::from_str(&head.get("transport")?.to_string()).ok()?,
                 options: TurnOptions {

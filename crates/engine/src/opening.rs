@@ -22,7 +22,7 @@ use throughline_format::{
     UnifiedItemRevision, UnifiedLease, UnifiedOperation,
 };
 use throughline_protocols::DecodedRequest;
-use throughline_store::{LineageRow, WriteBatch, WriteOp};
+use throughline_store::{LineageRow, SessionKeyRow, WriteBatch, WriteOp};
 
 /// How long the lease of a running operation keeps its conversation.
 const LEASE_MILLIS: i64 = 24 * 3_600_000;
@@ -255,6 +255,18 @@ impl Opening {
             .collect();
         if !rows.is_empty() {
             batch.push(WriteOp::PutLineage(rows));
+        }
+        if let Some(keys) = &found.session {
+            let row = |key_hash| SessionKeyRow {
+                principal_ref: prepared.principal_ref.clone(),
+                key_hash,
+                conversation_id: self.conversation_id.clone(),
+                branch_id: self.branch_id.clone(),
+                operation_id: self.operation.operation_id.clone(),
+                created_at: now,
+            };
+            let hashes = std::iter::once(keys.session).chain(keys.question);
+            batch.push(WriteOp::PutSessionKeys(hashes.map(row).collect()));
         }
         Ok(batch)
     }

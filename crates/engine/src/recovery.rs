@@ -121,11 +121,15 @@ impl Engine {
     /// The chain up to the end of the operation's input, from the journal: the client's own view went down with the process.
     pub(crate) async fn link_before(&self, operation: &UnifiedOperation) -> Result<Option<Link>, UnifiedError> {
         let mut path = self.branch_path(&operation.source_branch_id).await?;
-        let last = operation.input_item_ids.last();
-        let Some(end) = last.and_then(|last| path.iter().position(|item| item.id == *last)) else {
-            return Ok(None);
-        };
-        path.truncate(end + 1);
+        // A question that was asked again added nothing to the branch.
+        if let Some(last) = operation.input_item_ids.last().or(operation.source_head_item_id.as_ref()) {
+            let Some(end) = path.iter().position(|item| item.id == *last) else {
+                return Ok(None);
+            };
+            path.truncate(end + 1);
+        } else {
+            path.clear();
+        }
         let root = Link::root(self.lineage_key.as_slice(), &operation.principal_ref);
         Ok(Some(root.along(&atoms(&path)).last().copied().unwrap_or(root)))
     }

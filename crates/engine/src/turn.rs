@@ -8,6 +8,7 @@ use crate::idempotency::{self, IdempotencyKey};
 use crate::journal;
 use crate::kept;
 use crate::lineage::find::Search;
+use crate::lineage::session::ClientSession;
 use crate::live::{CancelRequest, Live, StopCause, Subscription};
 use crate::opening::Opening;
 use crate::ports::{IdKind, Router, Target};
@@ -53,6 +54,8 @@ pub struct TurnRequest {
     pub require: Vec<Feature>,
     /// Allowlisted word for the client.
     pub client_family: Option<String>,
+    /// What the client calls the session that the request is of; never more than a hint.
+    pub session: Option<ClientSession>,
     /// Client headers without credentials; drivers forward those of their allowlist.
     pub client_headers: Vec<(String, String)>,
     /// Safe transport metadata.
@@ -321,6 +324,8 @@ impl TurnOpening {
             principal_ref: &prepared.principal_ref,
             items: &prepared.decoded.unified.conversation.items,
             resources: &prepared.decoded.resources,
+            tools: &prepared.decoded.unified.tools,
+            session: prepared.turn.session.as_ref(),
             conversation: prepared.turn.conversation.as_ref(),
             branch: prepared.turn.branch.as_ref(),
             appends: prepared.appends,

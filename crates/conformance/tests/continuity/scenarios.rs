@@ -304,6 +304,7 @@ async fn a_restart_keeps_what_was_committed_and_tells_a_torn_stream_from_work_th
                 branch: None,
                 require: Vec::new(),
                 client_family: None,
+                session: None,
                 client_headers: Vec::new(),
                 transport: None,
                 options: throughline_engine::TurnOptions::default(),

@@ -183,6 +183,7 @@ impl World {
             branch: None,
             require: Vec::new(),
             client_family: None,
+            session: None,
             client_headers: Vec::new(),
             transport: None,
             options: throughline_engine::TurnOptions::default(),

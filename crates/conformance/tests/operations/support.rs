@@ -239,6 +239,7 @@ pub fn request(codec: Arc<dyn Codec>, body: &Value, options: TurnOptions) -> Tur
         branch: None,
         require: Vec::new(),
         client_family: None,
+        session: None,
         client_headers: Vec::new(),
         transport: None,
         options,

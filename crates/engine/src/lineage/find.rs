@@ -6,13 +6,15 @@ use super::calls::CallPairs;
 use super::chain::Link;
 use super::issued;
 use super::place::{self, Place};
+use super::session::{ClientSession, SessionKeys};
 use super::summary;
 use crate::engine::{Engine, not_found};
 use crate::private;
 use std::collections::{HashMap, HashSet};
 use throughline_format::item::RevisionChange;
 use throughline_format::{
-    ErrorCategory, UnifiedBranch, UnifiedContentPart, UnifiedConversation, UnifiedError, UnifiedId, UnifiedItem, revision,
+    ErrorCategory, UnifiedBranch, UnifiedContentPart, UnifiedConversation, UnifiedError, UnifiedId, UnifiedItem, UnifiedToolDefinition,
+    revision,
 };
 use throughline_protocols::{Codec, SideResource};
 use throughline_store::LineageRow;
@@ -44,6 +46,8 @@ pub(crate) struct Found {
     pub(crate) calls: CallPairs,
     /// Links of the user atoms among the new items: index of the item in the request, link.
     pub(crate) user_links: Vec<(usize, Link)>,
+    /// What the client calls its session, as hashes.
+    pub(crate) session: Option<SessionKeys>,
 }
 
 /// Another text of a stored result.
@@ -63,9 +67,9 @@ impl Found {
 
 /// The whole path of a branch.
 #[derive(Default)]
-struct BranchPath {
+pub(super) struct BranchPath {
     /// As it is now.
-    items: Vec<UnifiedItem>,
+    pub(super) items: Vec<UnifiedItem>,
     /// Those that have revisions, as they were appended.
     appended: HashMap<UnifiedId, UnifiedItem>,
     /// How many revisions each of those has.
@@ -73,10 +77,21 @@ struct BranchPath {
 }
 
 /// A conversation and branch with its whole path, before it is cut to what is shared.
-struct Home {
+#[derive(Default)]
+pub(super) struct Home {
     origin: Option<(UnifiedConversation, UnifiedBranch)>,
     path: BranchPath,
     calls: CallPairs,
+}
+
+impl Home {
+    pub(super) fn new(conversation: UnifiedConversation, branch: UnifiedBranch, path: BranchPath) -> Self {
+        Self {
+            origin: Some((conversation, branch)),
+            path,
+            calls: CallPairs::default(),
+        }
+    }
 }
 
 pub(crate) struct Search<'a> {
@@ -85,6 +100,9 @@ pub(crate) struct Search<'a> {
     pub(crate) principal_ref: &'a str,
     pub(crate) items: &'a [UnifiedItem],
     pub(crate) resources: &'a [SideResource],
+    pub(crate) tools: &'a [UnifiedToolDefinition],
+    /// The session that the client names.
+    pub(crate) session: Option<&'a ClientSession>,
     pub(crate) conversation: Option<&'a UnifiedId>,
     pub(crate) branch: Option<&'a UnifiedId>,
     /// The items are what is new in the named conversation, whatever they look like.
@@ -116,8 +134,8 @@ impl Search<'_> {
         } else {
             self.evidence(&asked, &links, named.as_ref()).await?
         };
-        let mut pairs = CallPairs::default();
-        let (home, path, place) = match (evidence, named) {
+        let session = self.session_keys(links.last().copied().unwrap_or(root), evidence.is_some())?;
+        let (home, place) = match (evidence, named) {
             (Some((atom, row)), _) => {
                 let conversation = self
                     .engine
@@ -131,14 +149,18 @@ impl Search<'_> {
                 match place::index_of(&path.items, &row.item_id) {
                     Some(on) => {
                         let last = asked.get(atom).map_or(0, |a| a.item);
-                        pairs = CallPairs::align(
+                        let pairs = CallPairs::align(
                             self.items.get(..=last).unwrap_or_default(),
                             path.items.get(..=on).unwrap_or_default(),
                         );
                         let place = place::after_evidence(self.items, last, &path.items, on, &|a, k| self.same_call(&pairs, a, k));
-                        (Some((conversation, branch)), path, place)
+                        let home = Home {
+                            calls: pairs,
+                            ..Home::new(conversation, branch, path)
+                        };
+                        (home, place)
                     }
-                    None => (None, BranchPath::default(), Place::fresh(self.items)),
+                    None => (Home::default(), Place::fresh(self.items)),
                 }
             }
             (None, Some((conversation, branch))) => {
@@ -156,22 +178,18 @@ impl Search<'_> {
                 } else {
                     place::in_named_conversation(self.items, items, &|a, k| self.same_call(&CallPairs::default(), a, k))
                 };
-                (Some((conversation, branch)), path, place)
+                (Home::new(conversation, branch, path), place)
             }
-            (None, None) => (None, BranchPath::default(), Place::fresh(self.items)),
+            (None, None) => {
+                let by_session = match &session {
+                    Some(keys) => self.by_session(keys).await?,
+                    None => None,
+                };
+                by_session.unwrap_or_else(|| (Home::default(), Place::fresh(self.items)))
+            }
         };
-        self.settle(
-            Home {
-                origin: home,
-                path,
-                calls: pairs,
-            },
-            place,
-            &asked,
-            &links,
-            root,
-        )
-        .await
+        let found = self.settle(home, place, &asked, &links, root).await?;
+        Ok(Found { session, ..found })
     }
 
     /// Cuts the path to what is shared, adds changed instructions, and works out the chain.
@@ -228,10 +246,11 @@ impl Search<'_> {
             link,
             calls,
             user_links,
+            session: None,
         })
     }
 
-    async fn path(&self, branch_id: &UnifiedId) -> Result<BranchPath, UnifiedError> {
+    pub(super) async fn path(&self, branch_id: &UnifiedId) -> Result<BranchPath, UnifiedError> {
         let mut items = self.engine.branch_path(branch_id).await?;
         let list = self.engine.store.branch_revisions(branch_id).await.map_err(|e| e.to_unified())?;
         let mut revisions: HashMap<UnifiedId, u64> = HashMap::new();
@@ -308,7 +327,8 @@ impl Search<'_> {
         pairs.same(asked, known) || pairs.known(asked).is_none() && self.codec.wire_call_id(known) == asked
     }
 
-    /// Between twins: most issued IDs echoed, then a branch head, then the most recent; rows come newest first.
+    /// Between twins: most issued IDs echoed, then the client's session, then a branch head, then the most recent; rows come newest
+    /// first.
     async fn choose(&self, candidates: &[&LineageRow]) -> Result<Option<LineageRow>, UnifiedError> {
         let [first, _, ..] = candidates else {
             return Ok(candidates.first().map(|row| (*row).clone()));
@@ -328,15 +348,21 @@ impl Search<'_> {
             let in_conversation = issued.iter().filter(|i| i.conversation_id == row.conversation_id).count();
             (on_branch, in_conversation)
         };
-        let most = candidates.iter().map(|row| echoes(row)).max().unwrap_or_default();
-        let best: Vec<&&LineageRow> = candidates.iter().filter(|row| echoes(row) == most).collect();
+        let mut best = foremost(candidates.to_vec(), echoes);
+        if best.len() > 1 {
+            let session = self.of_session().await?;
+            best = foremost(best, |row| {
+                let on_branch = session.iter().any(|known| known.branch_id == row.branch_id);
+                (on_branch, session.iter().any(|known| known.conversation_id == row.conversation_id))
+            });
+        }
         for row in &best {
             let branch = self.engine.store.branch(&row.branch_id).await.map_err(|e| e.to_unified())?;
             if branch.is_some_and(|b| b.head_item_id.as_ref() == Some(&row.item_id)) {
-                return Ok(Some((**row).clone()));
+                return Ok(Some((*row).clone()));
             }
         }
-        Ok(best.first().map_or(Some((*first).clone()), |row| Some((**row).clone())))
+        Ok(Some((*best.first().unwrap_or(first)).clone()))
     }
 
     async fn named_conversation(&self, id: &UnifiedId) -> Result<(UnifiedConversation, UnifiedBranch), UnifiedError> {
@@ -351,7 +377,7 @@ impl Search<'_> {
         Ok((conversation, branch))
     }
 
-    async fn branch(&self, id: &UnifiedId) -> Result<UnifiedBranch, UnifiedError> {
+    pub(super) async fn branch(&self, id: &UnifiedId) -> Result<UnifiedBranch, UnifiedError> {
         self.engine
             .store
             .branch(id)
@@ -359,6 +385,12 @@ impl Search<'_> {
             .map_err(|e| e.to_unified())?
             .ok_or_else(|| not_found("branch"))
     }
+}
+
+/// The rows with the highest rank, in their order.
+fn foremost<R: Ord + Default>(rows: Vec<&LineageRow>, rank: impl Fn(&LineageRow) -> R) -> Vec<&LineageRow> {
+    let most = rows.iter().map(|row| rank(row)).max().unwrap_or_default();
+    rows.into_iter().filter(|row| rank(row) == most).collect()
 }
 
 fn pair(asked: &[Atom], links: &[Link], is_new: &dyn Fn(&Atom) -> bool) -> Vec<(usize, Link)> {

@@ -74,7 +74,7 @@ pub fn in_named_conversation(request: &[UnifiedItem], path: &[UnifiedItem], same
         last_answer(&known).and_then(|i| known.get(i)),
     ) {
         (Some(a), Some(b)) => after_evidence(request, a.item, path, end_of_answer(path, b.item), same_call),
-        _ if common > 0 => walk(request, 0, path, 0, None, same_call),
+        _ if common > 0 => from_the_begin(request, path, same_call),
         _ => Place {
             shared_through: path.len().checked_sub(1),
             new_items: (0..request.len())
@@ -85,6 +85,11 @@ pub fn in_named_conversation(request: &[UnifiedItem], path: &[UnifiedItem], same
             rewritten: Vec::new(),
         },
     }
+}
+
+/// Places a request whose whole history is known to be asked before on the branch: by equal items from the root.
+pub fn from_the_begin(request: &[UnifiedItem], path: &[UnifiedItem], same_call: &dyn Fn(&str, &str) -> bool) -> Place {
+    walk(request, 0, path, 0, None, same_call)
 }
 
 /// Results of the shared history whose text is another one in the client's copy, compared by the place of their call: IDs may

@@ -20,6 +20,7 @@ mod private_state;
 mod recovery;
 mod retention;
 mod rewrites;
+mod sessions;
 mod support;
 mod tools;
 mod turns;

@@ -208,6 +208,7 @@ impl World {
             branch: None,
             require: Vec::new(),
             client_family: None,
+            session: None,
             client_headers: Vec::new(),
             transport: None,
             options: TurnOptions::default(),

@@ -73,6 +73,7 @@ fn native(body: &Value) -> TurnRequest {
         branch: None,
         require: Vec::new(),
         client_family: None,
+        session: None,
         client_headers: Vec::new(),
         transport: None,
         options: TurnOptions {

@@ -7,6 +7,7 @@ use crate::support::*;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
+use throughline_engine::ClientSession;
 use throughline_engine::lineage::atoms::{Atom, atoms};
 use throughline_engine::ports::{Router, Target};
 use throughline_format::item::Role;
@@ -22,6 +23,7 @@ struct Sent {
     body: Value,
     items: Vec<UnifiedItem>,
     atoms: Vec<Atom>,
+    session: Option<ClientSession>,
 }
 
 fn family(path: &str) -> Option<F> {
@@ -33,6 +35,22 @@ fn family(path: &str) -> Option<F> {
         _ if path.ends_with("enerateContent") => Some(F::GeminiGenerateContent),
         _ => None,
     }
+}
+
+/// What the agent calls its session, where a header says it.
+fn session(captured: &Value) -> Option<ClientSession> {
+    let headers = captured["headers"].as_array().unwrap();
+    let header = |name: &str| {
+        let found = headers.iter().find(|header| header[0].as_str().unwrap().eq_ignore_ascii_case(name));
+        found.map(|header| header[1].as_str().unwrap().to_owned())
+    };
+    let names = ["x-claude-code-session-id", "session-id", "session_id", "x-session-id"];
+    Some(ClientSession {
+        family: "agent".into(),
+        id: names.iter().find_map(|name| header(name))?,
+        subagent: header("x-claude-code-agent-id"),
+        asks_again: false,
+    })
 }
 
 /// Every captured request in the order in which they were sent.
@@ -65,6 +83,7 @@ fn captured(folder: &Path) -> Vec<Sent> {
             atoms: atoms(&items),
             body,
             items,
+            session: session(&captured),
         });
     }
     found
@@ -155,7 +174,7 @@ struct Landed {
     revisions: usize,
 }
 
-async fn replay(requests: &[Sent], provider: Option<F>) -> Landed {
+async fn replay(requests: &[Sent], provider: Option<F>, with_sessions: bool) -> Landed {
     let world = World::new();
     let mut landed = Landed::default();
     let mut places: Vec<(UnifiedId, UnifiedId)> = Vec::new();
@@ -167,6 +186,7 @@ async fn replay(requests: &[Sent], provider: Option<F>) -> Landed {
         World::expect(world.script(family), Answer::Json(answer(family, items, number)));
         let mut request = world.request(&sent.family, &sent.body);
         request.model.clone_from(&sent.model);
+        request.session = sent.session.clone().filter(|_| with_sessions);
         let turn = world.engine.begin(request, &Provider(&world, provider.clone())).await;
         let turn = turn.unwrap_or_else(|error| panic!("{}: {error:?}", sent.file));
         let place = (turn.conversation_id.clone(), turn.branch_id.clone());
@@ -197,8 +217,14 @@ async fn every_request_of_a_real_agent_finds_its_conversation() {
     let Some(folder) = shared("corpus/wire-clients") else { return };
     let requests = captured(&folder);
     assert_eq!(requests.len(), 71);
-    for provider in [None, Some(F::AnthropicMessages), Some(F::OpenAiChat)] {
-        let landed = replay(&requests, provider.clone()).await;
+    assert_eq!(requests.iter().filter(|sent| sent.session.is_some()).count(), 46);
+    for (provider, with_sessions) in [
+        (None, false),
+        (None, true),
+        (Some(F::AnthropicMessages), false),
+        (Some(F::OpenAiChat), true),
+    ] {
+        let landed = replay(&requests, provider.clone(), with_sessions).await;
         // The measure of the design: 24 of 25 at the head. The other one is a compaction that was asked for twice, and forks.
         assert_eq!((landed.head.len(), landed.new), (24, 46), "{provider:?} {landed:#?}");
         let expected = Landed {

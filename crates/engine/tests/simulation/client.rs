@@ -95,6 +95,7 @@ impl Client {
             branch: None,
             require: Vec::new(),
             client_family: None,
+            session: None,
             client_headers: Vec::new(),
             transport: None,
             options: throughline_engine::TurnOptions {

@@ -3,7 +3,7 @@
 use super::failure::{Failure, event_stream, json};
 use super::gate::{REQUEST_HEADER, Scope};
 use super::relay::{self, Detached, Framing};
-use super::{App, Phase, client};
+use super::{App, Phase, client, session};
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use bytes::Bytes;
@@ -154,16 +154,19 @@ async fn request(
         client::id_header(headers, "throughline-branch")?,
     );
     let require = client::required_features(headers)?;
+    let client_family = client::family_of(headers);
+    let body = app.read_body(headers, body).await?;
     Ok(TurnRequest {
         principal,
         codec: Arc::clone(codec),
-        body: app.read_body(headers, body).await?,
         model: None,
         stream: None,
         conversation,
         branch,
         require,
-        client_family: client::family_of(headers),
+        session: session::client_session(client_family.as_deref(), headers, &body),
+        body,
+        client_family,
         client_headers: client::client_headers(headers),
         transport: None,
         options: TurnOptions {

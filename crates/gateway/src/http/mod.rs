@@ -20,6 +20,7 @@ mod model_methods;
 mod models;
 mod operations;
 mod relay;
+mod session;
 mod start;
 mod surface;
 mod view;

@@ -83,6 +83,7 @@ fn request(principal: &Principal, headers: &HeaderMap, body: &Bytes) -> Result<(
         branch: place(asked.branch_id, headers, "throughline-branch")?,
         require: client::required_features(headers)?,
         client_family: client::family_of(headers),
+        session: None,
         client_headers: client::client_headers(headers),
         transport: None,
         options: TurnOptions {
