@@ -99,6 +99,8 @@ impl Producer {
                 format!("the model asked for tools more than {limit} times in one operation; what came before is kept"),
             )));
         }
+        // The provider's work behind this answer is over; only that of the next one could be gone on with.
+        self.operation.provider_job = None;
         let work = self.work();
         let mut decisions = self.decided_before(&work);
         let asked = self.ask(&work, &decisions).await.map_err(Stop::Failed)?;
@@ -405,8 +407,11 @@ impl Producer {
     }
 }
 
-/// What the IDs of a later answer's items and resources are derived from, so that no two answers of an operation share one.
-pub(crate) fn later_id(operation_id: &UnifiedId, round: usize) -> UnifiedId {
+/// What the IDs of an answer's items and resources are derived from, so that no two answers of an operation share one.
+pub(crate) fn answer_id(operation_id: &UnifiedId, round: usize) -> UnifiedId {
+    if round == 0 {
+        return operation_id.clone();
+    }
     UnifiedId::parse(&format!("{operation_id}.a{round}")).unwrap_or_else(|_| operation_id.clone())
 }
 

@@ -14,11 +14,13 @@ use throughline_format::{ErrorCategory, EventBody, EventDraft, UnifiedError, Uni
 pub(crate) struct CatchUp(VecDeque<UnifiedEventV2>);
 
 impl CatchUp {
-    /// Everything that is committed of an operation.
-    pub(crate) async fn load(engine: &Engine, operation_id: &UnifiedId) -> Result<Self, UnifiedError> {
+    /// Everything that is committed of the answer that began after an event.
+    pub(crate) async fn load(engine: &Engine, operation_id: &UnifiedId, begun_after: u64) -> Result<Self, UnifiedError> {
         let mut events = VecDeque::new();
         scribe::read_committed(engine, operation_id, |event| {
-            events.push_back(event);
+            if event.sequence > begun_after {
+                events.push_back(event);
+            }
             Ok(())
         })
         .await?;

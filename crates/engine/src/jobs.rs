@@ -4,10 +4,12 @@
 //! that it came with. A connection that breaks is followed by another one after the last event; after a restart the stream is
 //! read from its begin, and what is committed of it is taken off (`catch_up`), so nothing is told twice.
 
+use crate::actions;
 use crate::admission::Admission;
 use crate::catch_up::CatchUp;
 use crate::checkpoints::Handles;
 use crate::engine::Engine;
+use crate::kept;
 use crate::live::{CancelRequest, Live, StopCause};
 use crate::ports::{ResumeCall, Router, Target, UpstreamReply};
 use crate::private::{self, ClientState};
@@ -35,14 +37,22 @@ const SCHEMA: &str = "throughline/job@1";
 /// How long a lease of work that was found at start lasts.
 const LEASE_MILLIS: i64 = 24 * 3_600_000;
 
-fn resource_id(operation_id: &UnifiedId) -> UnifiedId {
-    UnifiedId::parse(&format!("{operation_id}.job")).unwrap_or_else(|_| operation_id.resource(0))
+/// Where the work behind an answer is noted; each answer of an operation has its own.
+fn resource_id(operation_id: &UnifiedId, round: usize) -> UnifiedId {
+    let answer = actions::answer_id(operation_id, round);
+    UnifiedId::parse(&format!("{answer}.job")).unwrap_or_else(|_| answer.resource(0))
 }
 
 impl Producer {
     /// Adds to a batch what is needed to go on with the provider's work, once.
     pub(crate) fn note_job(&mut self, batch: &mut WriteBatch, target: &Target, now: Timestamp) -> Result<(), UnifiedError> {
-        let Some(job) = self.job.as_ref().filter(|_| self.operation.provider_job.is_none()) else {
+        let resource_id = resource_id(&self.operation.operation_id, self.rounds);
+        let is_noted = |noted: &UnifiedProviderResourceRef| noted.resource_id == resource_id;
+        let Some(job) = self
+            .job
+            .as_ref()
+            .filter(|_| !self.operation.provider_job.as_ref().is_some_and(is_noted))
+        else {
             return Ok(());
         };
         let requested = self.projector.as_ref().map(|p| &p.prepared.decoded.unified.model.requested);
@@ -58,10 +68,13 @@ impl Producer {
             "receivedAt": self.asker.received_at.millis(),
             "firstItem": self.scribe.seat.first_item,
             "toolNames": self.tool_names.to_json(),
+            "round": self.rounds,
+            "begunAfter": self.begun_after,
+            "usage": self.usage,
         });
         let kind = ResourceType::Other("job".into());
         let side = SideResource {
-            resource_id: resource_id(&self.operation.operation_id),
+            resource_id,
             profile: target.codec.profile(),
             schema: SCHEMA.to_owned(),
             scope: ProviderDataScope::OwnerPrivate,
@@ -82,6 +95,17 @@ impl Producer {
         self.operation.updated_at = now;
         batch.push(WriteOp::PutResource(Box::new(sealed)));
         batch.push(WriteOp::UpdateOperation(self.operation.clone()));
+        if let Some(projector) = self.projector.as_ref().filter(|projector| !self.kept && projector.may_act()) {
+            // What the answer leaves to this process can be done after a restart as well.
+            let keep = kept::keep(
+                &self.engine,
+                &projector.prepared,
+                &self.operation.conversation_id,
+                projector.is_delta,
+            )?;
+            self.kept = keep.is_some();
+            batch.ops.extend(keep);
+        }
         Ok(())
     }
 
@@ -137,7 +161,7 @@ impl Producer {
             Stop::Failed(UnifiedError::new(ErrorCategory::Interrupted, "process-restart", message))
         };
         let job = self.job.clone().ok_or_else(lost)?;
-        let committed = CatchUp::load(&self.engine, &self.operation.operation_id).await;
+        let committed = CatchUp::load(&self.engine, &self.operation.operation_id, self.begun_after).await;
         self.catch_up = Some(committed.map_err(Stop::Failed)?);
         for attempt in 1..=MAX_FAILURES {
             match self.ask_again(target, &job, None, attempt, cancel).await? {
@@ -207,6 +231,10 @@ impl Record {
         self.0.get(key)?.as_i64()
     }
 
+    fn count<N: TryFrom<i64>>(&self, key: &str) -> Option<N> {
+        self.number(key).and_then(|number| number.try_into().ok())
+    }
+
     fn is(&self, key: &str) -> bool {
         self.0.get(key).and_then(Value::as_bool) == Some(true)
     }
@@ -239,7 +267,7 @@ impl Engine {
         let (Some(job), Some(asker)) = (record.job(), record.asker()) else {
             return Ok(false);
         };
-        let Some(first_item) = record.number("firstItem").and_then(|n| u64::try_from(n).ok()) else {
+        let Some(first_item) = record.count("firstItem") else {
             return Ok(false);
         };
         let Some(link) = self.link_before(operation).await? else {
@@ -248,7 +276,17 @@ impl Engine {
         let Ok(admission) = Admission::ask(self, false) else {
             return Ok(false);
         };
-        let (scribe, journal, live) = self.reopened(operation, first_item).await?;
+        let (mut scribe, journal, live) = self.reopened(operation, first_item).await?;
+        let restored = match self.restored(operation).await {
+            Ok(restored) => restored,
+            Err(error) => {
+                tracing::warn!(operation = %operation.operation_id, code = %error.code, "a kept request cannot be read; its answer is gone on with alone");
+                None
+            }
+        };
+        let (projector, covered) = restored.unzip();
+        scribe.seat.covered = covered.flatten();
+        live.questions.restore(scribe.fold.items());
         let closing = CloseOnDrop::open(self, &live, &operation.operation_id);
         let encode = EncodeContext {
             private: Arc::new(ClientState(Arc::clone(&live))),
@@ -261,7 +299,8 @@ impl Engine {
             operation: operation.clone(),
             live,
             scribe,
-            projector: None,
+            kept: projector.is_some(),
+            projector,
             targets: Vec::new(),
             resumes: Some(target),
             asker,
@@ -269,7 +308,6 @@ impl Engine {
             catch_up: None,
             first: None,
             held: None,
-            kept: false,
             encode,
             link,
             issued_states: Vec::new(),
@@ -279,8 +317,12 @@ impl Engine {
             answerer: None,
             switch: None,
             journal,
-            rounds: 0,
-            usage: None,
+            rounds: record.count("round").unwrap_or_default(),
+            begun_after: record.count("begunAfter").unwrap_or_default(),
+            usage: record
+                .0
+                .get("usage")
+                .and_then(|usage| serde_json::from_str(&usage.to_string()).ok()),
         };
         tokio::spawn(producer.run(closing, admission));
         Ok(true)

@@ -82,6 +82,9 @@ pub(crate) fn keep(
     Ok(Some(WriteOp::PutResource(Box::new(sealed))))
 }
 
+/// The path before an answer, when a summary may come that covers it.
+pub(crate) type Covered = Option<Arc<[UnifiedItem]>>;
+
 /// A request as it was kept.
 struct Kept {
     turn: TurnRequest,
@@ -132,41 +135,20 @@ impl Engine {
         if !matches!(operation.state, OperationState::Queued | OperationState::RequiresAction) {
             return Ok(false);
         }
-        let Some(kept) = self.kept(operation).await? else {
+        let Some((projector, covered)) = self.restored(operation).await? else {
             return Ok(false);
         };
-        let is_delta = kept.is_delta;
-        let decoded = self.decode(&kept.turn, &operation.operation_id, &kept.request_id, kept.received_at)?;
-        let prepared = Arc::new(Prepared {
-            key: None,
-            fingerprint: operation.request_fingerprint,
-            deadline: operation.deadline.unwrap_or(kept.received_at),
-            waits: operation.state == OperationState::Queued,
-            appends: false,
-            turn: kept.turn,
-            principal_ref: operation.principal_ref.clone(),
-            decoded,
-            operation_id: operation.operation_id.clone(),
-            request_id: kept.request_id,
-            received_at: kept.received_at,
-            now: self.clock.now(),
-        });
+        let (prepared, history) = (Arc::clone(&projector.prepared), &projector.history);
         let targets = router.route(&prepared.turn.codec.profile().family, &prepared.decoded.unified.model.requested)?;
         let (Some(target), Some(link)) = (targets.first(), self.link_before(operation).await?) else {
             return Ok(false);
         };
-        let mut history = self.path_before(operation).await?;
-        // What a summary in the answer covers is the path as it was appended.
-        let covered = summaries::may_come(&prepared.decoded.unified).then(|| history.clone().into());
-        export::bring_up_to_date(self.store.as_ref(), &operation.source_branch_id, &mut history)
-            .await
-            .map_err(|e| e.to_unified())?;
         let told_of_switch =
             |item: &UnifiedItem| matches!(item.body, UnifiedItemBody::ProviderSwitch(_)) && operation.input_item_ids.contains(&item.id);
         let answerer = if history.iter().any(told_of_switch) {
             Some(Answerer::of(target))
         } else {
-            Answerer::last(self, &history).await?
+            Answerer::last(self, history).await?
         };
         let Ok(admission) = Admission::ask(self, true) else {
             return Ok(false);
@@ -189,17 +171,7 @@ impl Engine {
                 received_at: prepared.received_at,
             },
             encode: self.client_context(&prepared, Arc::new(ClientState(Arc::clone(&live)))),
-            projector: Some(Projector {
-                prepared,
-                shared: history.len().saturating_sub(operation.input_item_ids.len()),
-                history,
-                is_delta,
-                rewritten: false,
-                conversation_id: operation.conversation_id.clone(),
-                // What it may have gone on by is as old as the stop; the history says the same.
-                head: None,
-                answered: 0,
-            }),
+            projector: Some(projector),
             live,
             targets,
             resumes: None,
@@ -219,12 +191,55 @@ impl Engine {
             answerer,
             switch: None,
             rounds: rounds(&operation.operation_id, scribe.fold.items()),
+            begun_after: 0,
             usage: scribe.fold.usage().cloned(),
             scribe,
             journal,
         };
         tokio::spawn(producer.run(closing, admission));
         Ok(true)
+    }
+
+    /// What an operation's kept request is projected from, and the path that a summary in its answer covers; `None` when it was not
+    /// kept.
+    pub(crate) async fn restored(&self, operation: &UnifiedOperation) -> Result<Option<(Projector, Covered)>, UnifiedError> {
+        let Some(kept) = self.kept(operation).await? else {
+            return Ok(None);
+        };
+        let is_delta = kept.is_delta;
+        let decoded = self.decode(&kept.turn, &operation.operation_id, &kept.request_id, kept.received_at)?;
+        let prepared = Arc::new(Prepared {
+            key: None,
+            fingerprint: operation.request_fingerprint,
+            deadline: operation.deadline.unwrap_or(kept.received_at),
+            waits: operation.state == OperationState::Queued,
+            appends: false,
+            turn: kept.turn,
+            principal_ref: operation.principal_ref.clone(),
+            decoded,
+            operation_id: operation.operation_id.clone(),
+            request_id: kept.request_id,
+            received_at: kept.received_at,
+            now: self.clock.now(),
+        });
+        let mut history = self.path_before(operation).await?;
+        // What a summary in the answer covers is the path as it was appended.
+        let covered = summaries::may_come(&prepared.decoded.unified).then(|| history.clone().into());
+        export::bring_up_to_date(self.store.as_ref(), &operation.source_branch_id, &mut history)
+            .await
+            .map_err(|e| e.to_unified())?;
+        let projector = Projector {
+            prepared,
+            shared: history.len().saturating_sub(operation.input_item_ids.len()),
+            history,
+            is_delta,
+            rewritten: false,
+            conversation_id: operation.conversation_id.clone(),
+            // What it may have gone on by is as old as the stop; the history says the same.
+            head: None,
+            answered: 0,
+        };
+        Ok(Some((projector, covered)))
     }
 
     async fn kept(&self, operation: &UnifiedOperation) -> Result<Option<Kept>, UnifiedError> {

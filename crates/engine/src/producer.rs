@@ -39,7 +39,7 @@ pub(crate) struct Producer {
     pub(crate) operation: UnifiedOperation,
     pub(crate) live: Arc<Live>,
     pub(crate) scribe: Scribe,
-    /// Absent when the answer is gone on with after a restart.
+    /// Absent when an answer is gone on with after a restart and its request was not kept.
     pub(crate) projector: Option<Projector>,
     pub(crate) targets: Vec<Target>,
     /// The target whose work is gone on with, instead of sending anything.
@@ -72,6 +72,8 @@ pub(crate) struct Producer {
     pub(crate) journal: Progress,
     /// How often the operation ran its own tools.
     pub(crate) rounds: usize,
+    /// The last event before this answer.
+    pub(crate) begun_after: u64,
     /// Usage of the answers before this one.
     pub(crate) usage: Option<UnifiedUsage>,
 }
@@ -153,6 +155,7 @@ impl Producer {
             (target, reply)
         } else {
             self.job = None;
+            self.begun_after = self.scribe.fold.last_sequence();
             self.send(cancel).await?
         };
         let context = self.decode_context(&target)?;
@@ -209,10 +212,7 @@ impl Producer {
 
     fn decode_context(&self, target: &Target) -> Result<DecodeContext, Stop> {
         Ok(DecodeContext {
-            operation_id: match self.rounds {
-                0 => self.operation.operation_id.clone(),
-                round => actions::later_id(&self.operation.operation_id, round),
-            },
+            operation_id: actions::answer_id(&self.operation.operation_id, self.rounds),
             request_id: self.asker.request_id.clone(),
             conversation_id: self.scribe.seat.conversation_id.clone(),
             branch_id: self.scribe.seat.branch_id.clone(),
@@ -298,10 +298,10 @@ impl Producer {
     /// Commits one batch of decoded events and publishes them. After a failure the fold stands where the store does, so that
     /// whatever follows has no gap.
     async fn commit(&mut self, decoded: Decoded, target: &Target, provider_request_id: Option<&str>) -> Result<Committed, UnifiedError> {
-        let known_job = self.operation.provider_job.clone();
+        let (known_job, kept) = (self.operation.provider_job.clone(), self.kept);
         let outcome = self.try_commit(decoded, target, provider_request_id).await;
         if outcome.is_err() {
-            self.operation.provider_job = known_job;
+            (self.operation.provider_job, self.kept) = (known_job, kept);
             self.resume_from_store().await?;
         }
         outcome
@@ -344,15 +344,15 @@ impl Producer {
         let (mut drafts, ending) = terminal::split(decoded.drafts, provider_request_id);
         terminal::tell_switch(&mut drafts, &mut self.switch);
         self.tool_names.restore(&mut drafts);
+        if self.rounds > 0 {
+            actions::later(&self.operation.operation_id, &mut drafts);
+            usage::add_to(self.usage.as_ref(), &mut drafts);
+        }
         if let Some(catch_up) = &mut self.catch_up {
             drafts = catch_up.take_off(drafts)?;
             if catch_up.is_over() {
                 self.catch_up = None;
             }
-        }
-        if self.rounds > 0 {
-            actions::later(&self.operation.operation_id, &mut drafts);
-            usage::add_to(self.usage.as_ref(), &mut drafts);
         }
         let mut groups = scribe::groups(self.scribe.write(drafts, now)?);
         let Some(ending) = ending else {

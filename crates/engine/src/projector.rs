@@ -13,6 +13,7 @@ use throughline_format::compaction::{self, Reader};
 use throughline_format::conversation::Completeness;
 use throughline_format::item::newest_instructions;
 use throughline_format::provenance::ItemOrigin;
+use throughline_format::tool::Execution;
 use throughline_format::{
     UnifiedConversationInput, UnifiedError, UnifiedId, UnifiedItem, UnifiedItemBody, UnifiedLossReport, UnifiedToolType,
 };
@@ -45,6 +46,14 @@ pub(crate) struct Projector {
 }
 
 impl Projector {
+    /// Whether an answer may leave something to this process: calls of its own tools, or questions of the provider.
+    pub(crate) fn may_act(&self) -> bool {
+        let (tools, options) = (&self.prepared.decoded.unified.tools, &self.prepared.turn.options);
+        tools
+            .iter()
+            .any(|tool| tool.execution == Execution::Ccr || options.waits_for_approvals)
+    }
+
     /// Goes on with the answer so far: the next request is a projection of the history with it. The branch has left the head
     /// behind, so no checkpoint there may be used any more.
     pub(crate) fn go_on(&mut self, answer: &[UnifiedItem]) {

@@ -442,6 +442,7 @@ impl TurnOpening {
             switch: None,
             journal: Progress::default(),
             rounds: 0,
+            begun_after: 0,
             usage: None,
         };
         if let Some(admission) = self.admission.take() {

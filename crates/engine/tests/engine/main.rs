@@ -22,6 +22,7 @@ mod retention;
 mod rewrites;
 mod sessions;
 mod support;
+mod tool_recovery;
 mod tools;
 mod turns;
 mod wire_clients;

@@ -49,6 +49,8 @@ pub struct Script {
     pub raw_calls: Mutex<Vec<Bytes>>,
     /// Places after which its work was read again.
     pub resumed_after: Mutex<Vec<Option<String>>>,
+    /// The provider's own names of that work.
+    pub resumed: Mutex<Vec<Vec<String>>>,
 }
 
 impl Upstream for ScriptHandle {
@@ -60,6 +62,7 @@ impl Upstream for ScriptHandle {
 
     fn resume(&self, call: ResumeCall) -> BoxFuture<'static, Result<UpstreamReply, UnifiedError>> {
         self.0.resumed_after.lock().unwrap().push(call.after);
+        self.0.resumed.lock().unwrap().push(call.job.ids);
         self.answer()
     }
 }

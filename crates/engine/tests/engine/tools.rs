@@ -19,8 +19,8 @@ use throughline_protocols::unified_native::UnifiedNative;
 
 /// Answers from a table; remembers what it was asked.
 #[derive(Default)]
-struct Shelf {
-    asked: Mutex<Vec<String>>,
+pub struct Shelf {
+    pub asked: Mutex<Vec<String>>,
 }
 
 impl ToolExecutor for Shelf {
@@ -45,24 +45,24 @@ impl ToolExecutor for Shelf {
     }
 }
 
-fn tool(name: &str, execution: &str, approval: &Value) -> Value {
+pub fn tool(name: &str, execution: &str, approval: &Value) -> Value {
     json!({"toolId": format!("t-{name}"), "kind": "function", "execution": execution, "portability": "portable", "name": name,
         "inputSchema": {"type": "object"}, "approval": approval})
 }
 
-fn unified(model: &str, tools: &[Value], items: &[Value]) -> Value {
+pub fn unified(model: &str, tools: &[Value], items: &[Value]) -> Value {
     json!({"schemaVersion": "2.0", "requestId": "req_mine", "model": {"requested": model}, "generation": {}, "tools": tools,
         "conversation": {"completeness": "complete", "items": items},
         "source": {"profile": {"family": "unified"}, "origin": "client", "receivedAt": "2026-01-01T00:00:00.000Z"}})
 }
 
-fn said(text: &str) -> Value {
+pub fn said(text: &str) -> Value {
     json!({"id": format!("m-{text}"), "conversationId": "pending", "branchId": "pending", "sequence": 1, "createdAt": "2026-01-01T00:00:00.000Z", "role": "user",
         "visibility": "model", "status": "completed", "provenance": {"origin": "client", "attribution": {}}, "kind": "message",
         "parts": [{"partId": format!("p-{text}"), "kind": "text", "text": text}]})
 }
 
-fn native(body: &Value) -> TurnRequest {
+pub fn native(body: &Value) -> TurnRequest {
     TurnRequest {
         principal: World::principal(),
         codec: Arc::new(UnifiedNative),
@@ -95,14 +95,14 @@ fn says(text: &str) -> Answer {
     Answer::Sse(anthropic_sse(&[json!({"type": "text", "text": text})], "end_turn"))
 }
 
-fn world() -> (World, Arc<Shelf>) {
+pub fn world() -> (World, Arc<Shelf>) {
     let (world, shelf) = (World::new(), Arc::new(Shelf::default()));
     assert!(world.engine.register_tools(Arc::<Shelf>::clone(&shelf)));
     assert!(!world.engine.register_tools(Arc::<Shelf>::clone(&shelf)), "once");
     (world, shelf)
 }
 
-async fn until(engine: &Engine, id: &UnifiedId, state: OperationState) {
+pub async fn until(engine: &Engine, id: &UnifiedId, state: OperationState) {
     for _ in 0..500 {
         if engine.operation(&World::principal(), id).await.unwrap().state == state {
             return;
@@ -120,7 +120,7 @@ fn decide(approval_id: &str, decision: ApprovalDecision) -> Approval {
     }
 }
 
-fn kinds(result: &UnifiedResultV2) -> Vec<&'static str> {
+pub fn kinds(result: &UnifiedResultV2) -> Vec<&'static str> {
     result.output.iter().map(|item| item.body.kind()).collect()
 }
 

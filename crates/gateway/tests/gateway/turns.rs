@@ -324,3 +324,23 @@ async fn compressed_bodies_are_opened_within_the_limit() {
         assert_eq!(send(large).await.unwrap().status(), 413, "{coding}");
     }
 }
+
+#[tokio::test]
+async fn an_agent_that_asks_again_is_known_by_its_session() {
+    let world = World::new().await;
+    let ask = async |session: &str, retry: &str, play: Play| {
+        world.provider.play(play);
+        let request = world.post("/v1/messages", &messages("any-model", false, "hi"));
+        let request = request.header("user-agent", "claude-cli/2.1.332 (external, cli)");
+        let request = request
+            .header("x-claude-code-session-id", session)
+            .header("x-stainless-retry-count", retry);
+        header(&request.send().await.unwrap(), "throughline-conversation")
+    };
+    let refusal = || Play::Refuse(Box::new(UnifiedError::new(ErrorCategory::Server, "provider", "no")));
+    let first = ask("s-1", "0", refusal()).await;
+    assert_ne!(ask("s-2", "0", refusal()).await, first, "another session");
+    assert_eq!(ask("s-1", "0", Play::Whole(whole("1"))).await, first, "asked in vain before");
+    assert_eq!(ask("s-1", "1", Play::Whole(whole("2"))).await, first, "the answer did not reach it");
+    assert_ne!(ask("s-1", "0", Play::Whole(whole("3"))).await, first, "the same question anew");
+}
