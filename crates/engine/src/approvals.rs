@@ -111,17 +111,23 @@ impl Engine {
         let live = self.publishers.get(id);
         let operation = self.operation(principal, id).await?;
         let Some(live) = live.filter(|_| !operation.state.is_terminal()) else {
-            return Err(UnifiedError::new(
-                ErrorCategory::Conflict,
-                "operation-state",
-                format!("operation {id} has ended; nothing can be decided any more"),
-            ));
+            return Err(ended(id));
         };
         approval.reason = approval.reason.as_deref().map(sanitise);
-        if let Some(committed) = live.questions.decide(approval)? {
-            // An operation that ends meanwhile drops the other side.
-            let _ = committed.await;
+        if let Some(committed) = live.questions.decide(approval)?
+            && committed.await.is_err()
+        {
+            // It ended meanwhile, by whatever else, and nobody took the decision.
+            return Err(ended(id));
         }
         self.operation(principal, id).await
     }
+}
+
+fn ended(id: &UnifiedId) -> UnifiedError {
+    UnifiedError::new(
+        ErrorCategory::Conflict,
+        "operation-state",
+        format!("operation {id} has ended; nothing can be decided any more"),
+    )
 }

@@ -3,7 +3,7 @@
 use crate::world::{Rng, Shared, World};
 use bytes::Bytes;
 use serde_json::{Value, json};
-use throughline_engine::{Turn, TurnRequest};
+use throughline_engine::{ClientSession, Turn, TurnRequest};
 use throughline_format::status::ResponseState;
 use throughline_format::{ProtocolFamily, UnifiedId, UnifiedResultV2};
 use throughline_protocols::codec_of;
@@ -30,6 +30,7 @@ pub struct Client {
     model: &'static str,
     /// Calls that wait for their results.
     calls: Vec<String>,
+    session: Option<ClientSession>,
     pub is_busy: bool,
     /// Conversation and branch of its last turn.
     pub place: Option<(UnifiedId, UnifiedId)>,
@@ -49,6 +50,13 @@ impl Client {
             turns: Vec::new(),
             model: MODELS[rng.below(8) as usize],
             calls: Vec::new(),
+            // Some share one, some have none.
+            session: rng.chance(60).then(|| ClientSession {
+                family: "agent".into(),
+                id: rng.below(2).to_string(),
+                subagent: None,
+                asks_again: false,
+            }),
             is_busy: false,
             place: None,
         }
@@ -80,7 +88,12 @@ impl Client {
             self.turns.push((self.history.len(), self.texts.len()));
             self.history.push(json!({"role":"user","content":ask}));
         } else {
-            let calls = std::mem::take(&mut self.calls);
+            let mut calls = std::mem::take(&mut self.calls);
+            if rng.chance(10) {
+                // Twice, and for a call that nobody made.
+                calls.push(calls[0].clone());
+                calls.push("call_nobody_made".to_owned());
+            }
             self.answer(&calls, &ask);
         }
         self.texts.push(ask.clone());
@@ -95,7 +108,7 @@ impl Client {
             branch: None,
             require: Vec::new(),
             client_family: None,
-            session: None,
+            session: self.session.clone(),
             client_headers: Vec::new(),
             transport: None,
             options: throughline_engine::TurnOptions {

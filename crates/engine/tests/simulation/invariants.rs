@@ -3,8 +3,9 @@
 use crate::world::World;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
+use throughline_format::item::ApprovalDecision;
 use throughline_format::resource::ResourceStatus;
-use throughline_format::{EventBody, Fold, Sha256, UnifiedEventV2, UnifiedId, UnifiedItem, UnifiedItemBody};
+use throughline_format::{EventBody, Fold, Sha256, UnifiedEventV2, UnifiedId, UnifiedItem, UnifiedItemBody, UnifiedToolLifecycle};
 use throughline_store::{EventRange, ItemPage};
 
 async fn events(world: &World, id: &UnifiedId) -> Vec<(u64, Bytes)> {
@@ -16,6 +17,16 @@ async fn events(world: &World, id: &UnifiedId) -> Vec<(u64, Bytes)> {
     };
     let stored = world.store.events_after(id, range).await.unwrap();
     stored.into_iter().map(|event| (event.sequence, event.bytes)).collect()
+}
+
+/// The items of an operation's answer as its events tell them so far.
+pub async fn answer(world: &World, id: &UnifiedId) -> Vec<UnifiedItem> {
+    let mut fold = Fold::new(id.clone());
+    for (_, bytes) in events(world, id).await {
+        fold.push(&throughline_format::json::decode::decode_unscanned(&bytes).unwrap())
+            .unwrap();
+    }
+    fold.items().to_vec()
 }
 
 /// A digest over every event, in the order in which operations began.
@@ -69,6 +80,7 @@ async fn operation(world: &World, id: &UnifiedId) -> Vec<UnifiedItem> {
     );
     let mut fold = Fold::new(id.clone());
     let (mut ends, mut last) = (0, "");
+    let mut hands = Hands::default();
     for (_, bytes) in &stored {
         let event: UnifiedEventV2 = throughline_format::json::decode::decode_unscanned(bytes).unwrap();
         ends += usize::from(matches!(
@@ -79,9 +91,11 @@ async fn operation(world: &World, id: &UnifiedId) -> Vec<UnifiedItem> {
                 | EventBody::OperationExpired(_)
         ));
         last = event.body.kind();
+        hands.see(id, &event);
         fold.push(&event).unwrap();
     }
     assert_eq!((ends, last), (1, "stream.completed"), "{id}: one end, and nothing after it");
+    hands.check(world, id);
     let result = world.store.result(id).await.unwrap().unwrap();
     let mut folded = fold.result();
     folded.conversation_id.clone_from(&result.conversation_id);
@@ -89,6 +103,51 @@ async fn operation(world: &World, id: &UnifiedId) -> Vec<UnifiedItem> {
     assert_eq!(folded, result, "{id}: the fold is not the stored result");
     world.shared.lock().figures.completed += u64::from(result.error.is_none());
     result.output
+}
+
+/// What the events of one operation tell of its tools, in their order.
+#[derive(Default)]
+struct Hands {
+    asked: BTreeSet<String>,
+    decided: BTreeMap<String, ApprovalDecision>,
+    executed: BTreeSet<String>,
+}
+
+impl Hands {
+    fn see(&mut self, id: &UnifiedId, event: &UnifiedEventV2) {
+        match &event.body {
+            EventBody::ItemCompleted(done) => match done.item.as_ref().map(|item| &item.body) {
+                Some(UnifiedItemBody::ApprovalRequest(request)) => {
+                    assert!(self.asked.insert(request.approval_id.clone()), "{id}: asked twice");
+                }
+                Some(UnifiedItemBody::ApprovalResponse(response)) => {
+                    assert!(self.asked.contains(&response.approval_id), "{id}: decided before it was asked");
+                    let first = self.decided.insert(response.approval_id.clone(), response.decision);
+                    assert_eq!(first, None, "{id}: decided twice");
+                }
+                _ => {}
+            },
+            EventBody::ToolLifecycle(change) if change.to == UnifiedToolLifecycle::Executing => {
+                let call = event.call_id.clone().unwrap();
+                let question = format!("approve:{call}");
+                if self.asked.contains(&question) {
+                    let decision = self.decided.get(&question);
+                    assert_eq!(decision, Some(&ApprovalDecision::Approved), "{id}: {call} is run without leave");
+                }
+                assert!(self.executed.insert(call), "{id}: run twice");
+            }
+            _ => {}
+        }
+    }
+
+    fn check(&self, world: &World, id: &UnifiedId) {
+        for (operation, call) in &world.shared.lock().ran {
+            assert!(
+                operation != id || self.executed.contains(call),
+                "{id}: {call} was run and nothing tells of it"
+            );
+        }
+    }
 }
 
 /// Every branch is dense and every answer stands on one of them, whole, once and in order; checkpoints stand at heads.

@@ -16,6 +16,8 @@
 )]
 
 mod client;
+mod figures;
+mod hands;
 mod invariants;
 mod provider;
 mod world;
@@ -39,7 +41,7 @@ const SHARES: u64 = 4;
 fn share(index: u64) {
     let only = number("THROUGHLINE_SIMULATION_SEED");
     let seeds = number("THROUGHLINE_SIMULATION_SEEDS").unwrap_or(SEEDS);
-    let mut total = world::Figures::default();
+    let mut total = figures::Figures::default();
     for seed in (0..seeds)
         .filter(|seed| only.is_none() && seed % SHARES == index)
         .chain(only.filter(|seed| seed % SHARES == index))

@@ -1,5 +1,6 @@
 //! Providers that answer, refuse, tear, hang and forget, as their seed has it, and that look for what is not theirs.
 
+use crate::hands;
 use crate::world::{Rng, Shared};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -161,27 +162,31 @@ impl Account {
             let words = (0..rng.below(12)).map(|n| format!(" word{n}")).collect::<String>();
             format!("answer{}{words}", world.minted)
         };
-        let calls = body.get("tools").is_some() && rng.chance(25);
-        let call = calls.then(|| {
-            let mut world = self.shared.lock();
-            world.minted += 1;
-            format!("call_{}", world.minted)
-        });
+        let reaches = body["tools"].to_string().contains(hands::TOOL);
+        let name = if reaches { hands::TOOL } else { "look" };
+        let calls = body.get("tools").is_some() && rng.chance(if reaches { 60 } else { 25 });
+        let calls: Vec<String> = (0..if calls { 1 + rng.below(2) } else { 0 })
+            .map(|_| {
+                let mut world = self.shared.lock();
+                world.minted += 1;
+                format!("call_{}", world.minted)
+            })
+            .collect();
         match self.family {
             ProtocolFamily::AnthropicMessages => {
                 let signature = (body.get("thinking").is_some() && rng.chance(70)).then(|| self.secret("signature"));
-                anthropic(&text, signature.as_deref(), call.as_deref())
+                anthropic(&text, signature.as_deref(), &calls, name)
             }
             ProtocolFamily::OpenAiResponses => {
                 let id = self.secret("resp");
                 let keeps = body["background"] == json!(true);
-                let frames = responses(&id, &text, keeps);
+                let frames = responses(&id, &text, &calls, name, keeps);
                 if keeps {
                     self.kept.lock().unwrap().insert(id, frames.clone());
                 }
                 frames
             }
-            _ => chat(&text, call.as_deref()),
+            _ => chat(&text, &calls, name),
         }
     }
 }
@@ -212,7 +217,7 @@ fn halves(text: &str) -> [&str; 2] {
     [&text[..text.len() / 2], &text[text.len() / 2..]]
 }
 
-fn anthropic(text: &str, signature: Option<&str>, call: Option<&str>) -> Vec<String> {
+fn anthropic(text: &str, signature: Option<&str>, calls: &[String], name: &str) -> Vec<String> {
     let mut events = vec![
         json!({"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"claude-x","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":5,"output_tokens":1}}}),
     ];
@@ -235,17 +240,17 @@ fn anthropic(text: &str, signature: Option<&str>, call: Option<&str>) -> Vec<Str
     }
     let pieces = halves(text).map(|half| json!({"type":"text_delta","text":half}));
     block(json!({"type":"text","text":""}), pieces.to_vec());
-    if let Some(id) = call {
+    for id in calls {
         let input = ["{\"at\":", "\"sky\"}"].map(|half| json!({"type":"input_json_delta","partial_json":half}));
-        block(json!({"type":"tool_use","id":id,"name":"look","input":{}}), input.to_vec());
+        block(json!({"type":"tool_use","id":id,"name":name,"input":{}}), input.to_vec());
     }
-    let stop = if call.is_some() { "tool_use" } else { "end_turn" };
+    let stop = if calls.is_empty() { "end_turn" } else { "tool_use" };
     events.push(json!({"type":"message_delta","delta":{"stop_reason":stop,"stop_sequence":null},"usage":{"output_tokens":7}}));
     events.push(json!({"type":"message_stop"}));
     events.iter().map(frame).collect()
 }
 
-fn chat(text: &str, call: Option<&str>) -> Vec<String> {
+fn chat(text: &str, calls: &[String], name: &str) -> Vec<String> {
     let chunk = |delta: Value, finish: Value| {
         let choices = json!([{"index":0,"delta":delta,"finish_reason":finish}]);
         format!(
@@ -255,16 +260,17 @@ fn chat(text: &str, call: Option<&str>) -> Vec<String> {
     };
     let mut frames = vec![chunk(json!({"role":"assistant","content":""}), Value::Null)];
     frames.extend(halves(text).map(|half| chunk(json!({"content":half}), Value::Null)));
-    if let Some(id) = call {
-        let tool = json!({"tool_calls":[{"index":0,"id":id,"type":"function","function":{"name":"look","arguments":"{\"at\":\"sky\"}"}}]});
+    for (index, id) in calls.iter().enumerate() {
+        let tool =
+            json!({"tool_calls":[{"index":index,"id":id,"type":"function","function":{"name":name,"arguments":"{\"at\":\"sky\"}"}}]});
         frames.push(chunk(tool, Value::Null));
     }
-    frames.push(chunk(json!({}), json!(if call.is_some() { "tool_calls" } else { "stop" })));
+    frames.push(chunk(json!({}), json!(if calls.is_empty() { "stop" } else { "tool_calls" })));
     frames.push("data: [DONE]\n\n".to_owned());
     frames
 }
 
-fn responses(id: &str, text: &str, background: bool) -> Vec<String> {
+fn responses(id: &str, text: &str, calls: &[String], name: &str, background: bool) -> Vec<String> {
     let response = |status: &str, output: Value| json!({"id":id,"object":"response","created_at":1,"status":status,"model":"o-x","output":output,"background":background,"store":true});
     let part = json!({"type":"output_text","text":text,"annotations":[]});
     let item = |status: &str, content: Value| json!({"type":"message","id":"msg_1","role":"assistant","status":status,"content":content});
@@ -278,7 +284,13 @@ fn responses(id: &str, text: &str, background: bool) -> Vec<String> {
     events.push(json!({"type":"response.output_text.done","output_index":0,"content_index":0,"item_id":"msg_1","text":text}));
     events.push(json!({"type":"response.content_part.done","output_index":0,"content_index":0,"item_id":"msg_1","part":part}));
     events.push(json!({"type":"response.output_item.done","output_index":0,"item":item("completed", json!([part]))}));
-    events.push(json!({"type":"response.completed","response":response("completed", json!([item("completed", json!([part]))]))}));
+    let mut output = vec![item("completed", json!([part]))];
+    for call in calls {
+        let item = json!({"type":"function_call","id":format!("fc_{call}"),"call_id":call,"name":name,"arguments":"{\"at\":\"sky\"}","status":"completed"});
+        events.push(json!({"type":"response.output_item.done","output_index":output.len(),"item":item}));
+        output.push(item);
+    }
+    events.push(json!({"type":"response.completed","response":response("completed", json!(output))}));
     let numbered = events.into_iter().enumerate().map(|(number, mut event)| {
         event["sequence_number"] = json!(number);
         frame(&event)

@@ -1,6 +1,8 @@
 //! One run: lives of one engine after another over one store, and what happens in them.
 
 use crate::client::Client;
+use crate::figures::Figures;
+use crate::hands::{self, Hands};
 use crate::invariants;
 use crate::provider::Account;
 use bytes::Bytes;
@@ -10,7 +12,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use throughline_engine::ports::{Clock, IdKind, IdSource, Router, Target};
-use throughline_engine::{CompactRequest, Engine, EngineConfig, EngineLimits, Principal};
+use throughline_engine::{CompactRequest, Engine, EngineConfig, EngineLimits, Principal, Turn, TurnRequest};
 use throughline_format::{ErrorCategory, OperationState, ProtocolFamily, Timestamp, UnifiedError, UnifiedId, UnifiedResourceOwner};
 use throughline_protocols::{Capabilities, codec_of};
 use throughline_store::{
@@ -42,83 +44,6 @@ impl Rng {
     }
 }
 
-/// What happened, so that a run in which nothing does is seen.
-#[derive(Clone, Debug, Default)]
-pub struct Figures {
-    pub turns: u64,
-    pub completed: u64,
-    pub interrupted: u64,
-    pub resumed: u64,
-    pub rejoined: u64,
-    pub direct: u64,
-    pub forgotten: u64,
-    pub torn: u64,
-    pub cancelled: u64,
-    pub switched: u64,
-    pub forked: u64,
-    pub crashed: u64,
-    pub compacted: u64,
-    pub removed: u64,
-    pub returned: u64,
-    pub reattached: u64,
-    pub queued: u64,
-    pub waited: u64,
-    pub digest: [u8; 32],
-}
-
-impl Figures {
-    pub fn named(&self) -> Vec<(&'static str, u64)> {
-        vec![
-            ("turns", self.turns),
-            ("completed", self.completed),
-            ("interrupted", self.interrupted),
-            ("resumed", self.resumed),
-            ("rejoined", self.rejoined),
-            ("direct", self.direct),
-            ("forgotten", self.forgotten),
-            ("torn", self.torn),
-            ("cancelled", self.cancelled),
-            ("switched", self.switched),
-            ("forked", self.forked),
-            ("crashed", self.crashed),
-            ("compacted", self.compacted),
-            ("removed", self.removed),
-            ("returned", self.returned),
-            ("reattached", self.reattached),
-            ("queued", self.queued),
-            ("waited", self.waited),
-        ]
-    }
-
-    pub fn add(&mut self, other: &Self) {
-        for (mine, (_, theirs)) in [
-            &mut self.turns,
-            &mut self.completed,
-            &mut self.interrupted,
-            &mut self.resumed,
-            &mut self.rejoined,
-            &mut self.direct,
-            &mut self.forgotten,
-            &mut self.torn,
-            &mut self.cancelled,
-            &mut self.switched,
-            &mut self.forked,
-            &mut self.crashed,
-            &mut self.compacted,
-            &mut self.removed,
-            &mut self.returned,
-            &mut self.reattached,
-            &mut self.queued,
-            &mut self.waited,
-        ]
-        .into_iter()
-        .zip(other.named())
-        {
-            *mine += theirs;
-        }
-    }
-}
-
 /// One attachment of a subscriber: after which event, and what it got.
 pub struct Attachment {
     pub after: u64,
@@ -137,6 +62,10 @@ pub struct State {
     pub covered: BTreeSet<String>,
     /// Operations in the order in which they began.
     pub operations: Vec<UnifiedId>,
+    /// Those whose tools this process executes.
+    pub natives: Vec<UnifiedId>,
+    /// Calls that a tool was run for, with their operation.
+    pub ran: BTreeSet<(UnifiedId, String)>,
     pub attachments: BTreeMap<UnifiedId, Vec<Attachment>>,
     pub figures: Figures,
     rng: Option<Rng>,
@@ -239,7 +168,7 @@ impl World {
     }
 
     fn engine(&self) -> Arc<Engine> {
-        Engine::new(EngineConfig {
+        let engine = Engine::new(EngineConfig {
             store: Arc::clone(&self.store),
             vault: Arc::clone(&self.vault),
             clock: Arc::<SimClock>::clone(&self.clock),
@@ -252,7 +181,9 @@ impl World {
                 ..EngineLimits::default()
             },
         })
-        .unwrap()
+        .unwrap();
+        engine.register_tools(Arc::new(Hands(Arc::clone(&self.shared))));
+        engine
     }
 
     fn target(&self, name: &str) -> Target {
@@ -284,23 +215,47 @@ impl World {
         }
     }
 
+    /// A turn; `None` when so many run that it is refused.
+    async fn begin(&self, engine: &Arc<Engine>, request: TurnRequest) -> Option<Turn> {
+        let turn = match engine.begin(request, self).await {
+            Ok(turn) => turn,
+            Err(refused) => {
+                assert_eq!(refused.error.code, "limit.concurrency", "{:?}", refused.error);
+                return None;
+            }
+        };
+        let begun = self.store.operation(&turn.operation_id).await.unwrap().unwrap();
+        let mut state = self.shared.lock();
+        state.figures.queued += u64::from(begun.state == OperationState::Queued);
+        state.operations.push(turn.operation_id.clone());
+        state.attachments.insert(turn.operation_id.clone(), Vec::new());
+        Some(turn)
+    }
+
+    /// An operation of whoever executes tools here; its answer comes whether somebody reads it or not.
+    async fn native(&self, engine: &Arc<Engine>, rng: &mut Rng) {
+        let before = self.shared.lock().natives.last().cloned().filter(|_| rng.chance(40));
+        let conversation = match before {
+            Some(id) => self.store.operation(&id).await.unwrap().map(|operation| operation.conversation_id),
+            None => None,
+        };
+        let request = hands::ask(&self.shared, conversation, rng);
+        self.shared.lock().figures.turns += 1;
+        if let Some(turn) = self.begin(engine, request).await {
+            self.shared.lock().natives.push(turn.operation_id);
+        }
+    }
+
     /// A turn, and whoever watches it.
     async fn turn(self: &Arc<Self>, engine: &Arc<Engine>, client: &Arc<Mutex<Client>>, rng: &mut Rng) {
         let Some(request) = client.lock().unwrap().ask(&self.shared, rng) else {
             return;
         };
         self.shared.lock().figures.turns += 1;
-        let Ok(turn) = engine.begin(request, self.as_ref()).await else {
+        let Some(turn) = self.begin(engine, request).await else {
             client.lock().unwrap().is_busy = false;
             return;
         };
-        let begun = self.store.operation(&turn.operation_id).await.unwrap().unwrap();
-        {
-            let mut state = self.shared.lock();
-            state.figures.queued += u64::from(begun.state == OperationState::Queued);
-            state.operations.push(turn.operation_id.clone());
-            state.attachments.insert(turn.operation_id.clone(), Vec::new());
-        }
         client.lock().unwrap().began(&turn);
         // The requesting client may go away; the answer comes all the same, and the client never learns of it.
         let leaves_after = rng.chance(15).then(|| rng.below(20));
@@ -415,12 +370,22 @@ impl World {
         }
         state.figures.removed += gone.len() as u64;
         state.operations.retain(|id| !gone.contains(id));
+        state.natives.retain(|id| !gone.contains(id));
         state.attachments.retain(|id, _| !gone.contains(id));
     }
 
     pub async fn conversations(&self) -> BTreeMap<UnifiedId, Timestamp> {
         let all = self.store.conversations(ConversationFilter::default()).await.unwrap();
         all.into_iter().map(|c| (c.conversation_id, c.last_updated_at)).collect()
+    }
+
+    async fn in_state(&self, state: OperationState) -> Vec<UnifiedId> {
+        let filter = OperationFilter {
+            states: vec![state],
+            ..OperationFilter::default()
+        };
+        let all = self.store.operations(filter).await.unwrap();
+        all.into_iter().map(|operation| operation.operation_id).collect()
     }
 
     async fn active(&self) -> BTreeSet<UnifiedId> {
@@ -446,6 +411,7 @@ impl World {
 
     async fn live(self: &Arc<Self>, clients: &[Arc<Mutex<Client>>], rng: &mut Rng, is_last: bool) {
         let engine = self.engine();
+        let held = self.in_state(OperationState::RequiresAction).await;
         let report = engine.recover(self.as_ref()).await.unwrap();
         assert_eq!(report.failed, 0);
         {
@@ -453,16 +419,24 @@ impl World {
             figures.interrupted += report.interrupted as u64;
             figures.resumed += report.resumed as u64;
             figures.waited += report.waiting as u64;
+            figures.held += held.len() as u64;
         }
-        let steps = if is_last { 0 } else { 4 + rng.below(24) };
+        for id in held {
+            let state = self.store.operation(&id).await.unwrap().unwrap().state;
+            assert_ne!(state, OperationState::Failed, "{id} waited for a decision, and the restart took it");
+        }
+        let steps = if is_last { 0 } else { 4 + rng.below(32) };
         for _ in 0..steps {
             self.clock.0.fetch_add(1 + rng.below(2_000) as i64, Ordering::SeqCst);
             let client = &clients[rng.below(clients.len() as u64) as usize];
             match rng.below(100) {
-                0..52 => self.turn(&engine, client, rng).await,
-                52..76 => self.attach(&engine, rng),
-                76..82 => self.cancel(&engine, rng).await,
-                82..88 => self.compact(&engine, client, rng).await,
+                0..32 => self.turn(&engine, client, rng).await,
+                32..46 => self.native(&engine, rng).await,
+                46..66 => hands::decide(self, &engine, rng).await,
+                66..74 => hands::result(self, &engine, rng).await,
+                74..80 => self.attach(&engine, rng),
+                80..84 => self.cancel(&engine, rng).await,
+                84..88 => self.compact(&engine, client, rng).await,
                 88..92 => self.clean(&engine, rng).await,
                 _ => self.read(&engine).await,
             }
@@ -502,7 +476,7 @@ impl State {
     }
 }
 
-async fn client_reads(world: &World, client: &Mutex<Client>, mut turn: throughline_engine::Turn, leaves_after: Option<u64>) {
+async fn client_reads(world: &World, client: &Mutex<Client>, mut turn: Turn, leaves_after: Option<u64>) {
     let id = turn.operation_id.clone();
     let index = world.shared.lock().open(&id, 0);
     let mut left = leaves_after;
