@@ -100,7 +100,7 @@ impl Producer {
             )));
         }
         // The provider's work behind this answer is over; only that of the next one could be gone on with.
-        self.operation.provider_job = None;
+        (self.operation.provider_job, self.operation.webhook) = (None, None);
         let work = self.work();
         let mut decisions = self.decided_before(&work);
         let asked = self.ask(&work, &decisions).await.map_err(Stop::Failed)?;

@@ -26,6 +26,10 @@ impl Recorded {
 }
 
 impl Upstream for Recorded {
+    fn has_webhook(&self, webhook_ref: &UnifiedId) -> bool {
+        self.upstream.has_webhook(webhook_ref)
+    }
+
     fn call(&self, call: UpstreamCall) -> BoxFuture<'static, Result<UpstreamReply, UnifiedError>> {
         let keep = |direction, body: Bytes| Keep {
             files: Arc::clone(&self.files),

@@ -50,7 +50,7 @@ impl Producer {
         let is_noted = |noted: &UnifiedProviderResourceRef| noted.resource_id == resource_id;
         let Some(job) = self
             .job
-            .as_ref()
+            .clone()
             .filter(|_| !self.operation.provider_job.as_ref().is_some_and(is_noted))
         else {
             return Ok(());
@@ -92,6 +92,7 @@ impl Producer {
             status: Some(ResourceStatus::Active),
             expires_at: None,
         });
+        self.register_webhook(target, &job.ids);
         self.operation.updated_at = now;
         batch.push(WriteOp::PutResource(Box::new(sealed)));
         batch.push(WriteOp::UpdateOperation(self.operation.clone()));
@@ -129,7 +130,7 @@ impl Producer {
     /// Another connection after one that broke, when there is work behind it that goes on by itself. The driver of work that
     /// ends with its connection follows it by itself.
     pub(crate) async fn reconnect(
-        &self,
+        &mut self,
         target: &Target,
         decoder: &mut dyn StreamDecoder,
         failures: u32,
@@ -177,7 +178,7 @@ impl Producer {
     }
 
     async fn ask_again(
-        &self,
+        &mut self,
         target: &Target,
         job: &Job,
         after: Option<String>,
@@ -195,15 +196,36 @@ impl Producer {
             job: job.clone(),
             after,
         };
-        let asked = async {
-            tokio::time::sleep(wait).await;
-            target.upstream.resume(call).await
+        let news = tokio::select! {
+            biased;
+            request = cancelled(cancel) => return Err(Stop::Cancelled(request)),
+            // A report ends the wait.
+            state = self.live.reports.news(self.webhook_state()) => Some(state),
+            () = tokio::time::sleep(wait) => None,
         };
+        if let Some(state) = news {
+            self.note_report(state).await;
+        }
         tokio::select! {
             biased;
             request = cancelled(cancel) => Err(Stop::Cancelled(request)),
-            answer = asked => Ok(answer),
+            answer = target.upstream.resume(call) => Ok(answer),
         }
+    }
+
+    /// The stream of reported work from its begin, whatever the connection to it does; `None` when there is none to be had now.
+    pub(crate) async fn read_at_once(
+        &mut self,
+        target: &Target,
+        cancel: &mut watch::Receiver<Option<CancelRequest>>,
+    ) -> Result<Option<UpstreamReply>, Stop> {
+        let Some(job) = self.job.clone() else { return Ok(None) };
+        let Ok(reply) = self.ask_again(target, &job, None, 1, cancel).await? else {
+            return Ok(None);
+        };
+        let committed = CatchUp::load(&self.engine, &self.operation.operation_id, self.begun_after).await;
+        self.catch_up = Some(committed.map_err(Stop::Failed)?);
+        Ok(Some(reply))
     }
 }
 
@@ -287,6 +309,9 @@ impl Engine {
         let (projector, covered) = restored.unzip();
         scribe.seat.covered = covered.flatten();
         live.questions.restore(scribe.fold.items());
+        if let Some(webhook) = &operation.webhook {
+            live.reports.expect(webhook, &job.ids);
+        }
         let closing = CloseOnDrop::open(self, &live, &operation.operation_id);
         let encode = EncodeContext {
             private: Arc::new(ClientState(Arc::clone(&live))),

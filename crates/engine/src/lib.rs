@@ -54,6 +54,7 @@ mod tool_names;
 mod tools;
 pub mod turn;
 mod usage;
+mod webhooks;
 
 pub use approvals::Approval;
 pub use bundles::ImportIds;
@@ -70,3 +71,4 @@ pub use recovery::RecoveryReport;
 pub use retention::CleanupReport;
 pub use tools::{ToolExecutor, ToolInvocation};
 pub use turn::{Turn, TurnError, TurnOptions, TurnRequest};
+pub use webhooks::WebhookOutcome;

@@ -145,6 +145,14 @@ pub trait Upstream: Send + Sync {
             ))
         })
     }
+
+    /// Whether the provider reports the background work of this account to a webhook of this name, and somebody hands its
+    /// reports to [`Engine::webhook_received`](crate::Engine::webhook_received). Where it does not, a request that names one
+    /// loses that wish.
+    fn has_webhook(&self, webhook_ref: &UnifiedId) -> bool {
+        let _ = webhook_ref;
+        false
+    }
 }
 
 /// Where a turn goes.

@@ -25,6 +25,7 @@ use bytes::Bytes;
 use futures_util::{FutureExt as _, StreamExt as _};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use throughline_format::operation::WebhookState;
 use throughline_format::{ErrorCategory, Sha256, Timestamp, UnifiedError, UnifiedId, UnifiedItem, UnifiedOperation, UnifiedUsage};
 use throughline_protocols::{Codec, DecodeContext, Decoded, EncodeContext, Job, StreamDecoder};
 use throughline_store::{WriteBatch, WriteOp, owner_fingerprint};
@@ -99,6 +100,17 @@ enum Committed {
     Acts(Box<Ending>),
     /// The end of the operation.
     Ended,
+}
+
+/// What a look at the provider's connection brought.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Came {
+    /// Bytes, and it is open.
+    More,
+    /// Its end.
+    End,
+    /// Nothing, but the provider told something by a webhook.
+    Reported(WebhookState),
 }
 
 /// Why the loop over the answer ended without a terminal event of its own.
@@ -177,7 +189,18 @@ impl Producer {
         let mut decoder = target.codec.stream_decoder(&context);
         let mut failures = 0;
         loop {
-            let (mut decoded, connected) = self.gather(&mut reply, decoder.as_mut(), cancel).await?;
+            let (mut decoded, came) = self.gather(&mut reply, decoder.as_mut(), cancel).await?;
+            if let Came::Reported(state) = came {
+                self.note_report(state).await;
+                if state == WebhookState::Received
+                    && let Some(again) = self.read_at_once(&target, cancel).await?
+                {
+                    // What came of the old connection and was not committed comes again.
+                    (reply, decoder) = (again, target.codec.stream_decoder(&context));
+                    continue;
+                }
+            }
+            let connected = came != Came::End;
             if self.job.is_none() {
                 self.job = decoder.job();
             }
@@ -252,18 +275,19 @@ impl Producer {
         }
     }
 
-    /// Waits for one chunk and takes what else has arrived already; false when the connection is at its end.
+    /// Waits for one chunk and takes what else has arrived already.
     async fn gather(
         &self,
         reply: &mut UpstreamReply,
         decoder: &mut dyn StreamDecoder,
         cancel: &mut watch::Receiver<Option<CancelRequest>>,
-    ) -> Result<(Decoded, bool), Stop> {
+    ) -> Result<(Decoded, Came), Stop> {
         let mut decoded = Decoded::default();
         let mut taken = 0;
         let mut chunk = tokio::select! {
             biased;
             request = cancelled(cancel) => return Err(Stop::Cancelled(request)),
+            state = self.live.reports.news(self.webhook_state()) => return Ok((decoded, Came::Reported(state))),
             chunk = reply.body.next() => chunk,
         };
         loop {
@@ -274,12 +298,12 @@ impl Producer {
                 }
                 Some(Err(error)) => {
                     tracing::debug!(operation = %self.operation.operation_id, code = %error.code, "the provider's connection broke");
-                    return Ok((decoded, false));
+                    return Ok((decoded, Came::End));
                 }
-                None => return Ok((decoded, false)),
+                None => return Ok((decoded, Came::End)),
             }
             if decoder.is_finished() || taken >= GATHER_BYTES {
-                return Ok((decoded, true));
+                return Ok((decoded, Came::More));
             }
             match reply.body.next().now_or_never() {
                 Some(next) => chunk = next,
@@ -287,10 +311,11 @@ impl Producer {
                     chunk = tokio::select! {
                         biased;
                         request = cancelled(cancel) => return Err(Stop::Cancelled(request)),
+                        state = self.live.reports.news(self.webhook_state()) => return Ok((decoded, Came::Reported(state))),
                         chunk = reply.body.next() => chunk,
                     };
                 }
-                None => return Ok((decoded, true)),
+                None => return Ok((decoded, Came::More)),
             }
         }
     }

@@ -6,6 +6,7 @@ use crate::ports::Target;
 use crate::private::OwnedState;
 use crate::splice;
 use crate::turn::Prepared;
+use crate::webhooks;
 use bytes::Bytes;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -77,6 +78,7 @@ impl Projector {
     async fn write(&self, engine: &Engine, target: &Target, may_go_on: bool) -> Result<Outgoing, UnifiedError> {
         let prepared = &self.prepared;
         let mut request = prepared.decoded.unified.clone();
+        webhooks::settle(&mut request, target);
         for (feature, requirement) in &target.requirements {
             set_strength(&mut request, *feature, *requirement);
         }

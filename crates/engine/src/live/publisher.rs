@@ -1,6 +1,7 @@
 //! The publisher of one operation: a bounded ring and the committed head.
 
 use crate::approvals::Questions;
+use crate::webhooks::Reports;
 use bytes::Bytes;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -14,6 +15,8 @@ pub(crate) struct Live {
     cancel: watch::Sender<Option<CancelRequest>>,
     /// What somebody must decide.
     pub(crate) questions: Questions,
+    /// What its provider reports by a webhook.
+    pub(crate) reports: Reports,
     /// Private payloads that the requesting client may see, by resource; filled before the events that name them.
     secrets: RwLock<HashMap<UnifiedId, Bytes>>,
     /// The same for payloads of the answer as a whole, by schema.
@@ -72,6 +75,7 @@ impl Live {
             }),
             cancel: watch::Sender::new(None),
             questions: Questions::default(),
+            reports: Reports::default(),
             secrets: RwLock::default(),
             root_secrets: RwLock::default(),
         }

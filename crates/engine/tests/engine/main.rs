@@ -25,4 +25,5 @@ mod support;
 mod tool_recovery;
 mod tools;
 mod turns;
+mod webhooks;
 mod wire_clients;

@@ -51,9 +51,15 @@ pub struct Script {
     pub resumed_after: Mutex<Vec<Option<String>>>,
     /// The provider's own names of that work.
     pub resumed: Mutex<Vec<Vec<String>>>,
+    /// Webhooks of the account.
+    pub webhooks: Mutex<Vec<&'static str>>,
 }
 
 impl Upstream for ScriptHandle {
+    fn has_webhook(&self, webhook_ref: &UnifiedId) -> bool {
+        self.0.webhooks.lock().unwrap().contains(&webhook_ref.as_str())
+    }
+
     fn call(&self, call: UpstreamCall) -> BoxFuture<'static, Result<UpstreamReply, UnifiedError>> {
         self.0.calls.lock().unwrap().push(serde_json::from_slice(&call.body).unwrap());
         self.0.raw_calls.lock().unwrap().push(call.body);

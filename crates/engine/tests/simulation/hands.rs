@@ -13,9 +13,7 @@ use throughline_engine::{Approval, Engine, NewItems, Principal, ToolExecutor, To
 use throughline_format::item::ApprovalDecision;
 use throughline_format::part::TextPart;
 use throughline_format::tool::Execution;
-use throughline_format::{
-    ErrorCategory, OperationState, PartBody, UnifiedError, UnifiedId, UnifiedItem, UnifiedItemBody, UnifiedToolDefinition,
-};
+use throughline_format::{ErrorCategory, PartBody, UnifiedError, UnifiedId, UnifiedItem, UnifiedItemBody, UnifiedToolDefinition};
 use throughline_protocols::unified_native::UnifiedNative;
 use throughline_store::ItemPage;
 
