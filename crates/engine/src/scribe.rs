@@ -106,6 +106,7 @@ impl Scribe {
         let mut events = Vec::with_capacity(drafts.len());
         for mut draft in join(drafts) {
             self.seat_items(&mut draft);
+            self.name_operation(&mut draft.body);
             let event = draft.stamp(&self.operation_id, self.fold.last_sequence() + 1, now);
             self.fold.push(&event).map_err(|e| {
                 tracing::error!(operation = %self.operation_id, error = %e, "a decoder broke the event grammar");
@@ -116,6 +117,16 @@ impl Scribe {
             events.push((event.sequence, bytes.into()));
         }
         Ok(events)
+    }
+
+    /// An error that stands in events, result and record says whose it is.
+    fn name_operation(&self, body: &mut EventBody) {
+        let error = match body {
+            EventBody::OperationFailed(failed) | EventBody::Error(failed) => &mut failed.error,
+            EventBody::ItemFailed(failed) => &mut failed.error,
+            _ => return,
+        };
+        *error = error.clone().of_operation(&self.operation_id);
     }
 
     fn seat_items(&mut self, draft: &mut EventDraft) {

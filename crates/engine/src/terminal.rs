@@ -189,7 +189,7 @@ pub(crate) fn batch(
     operation.result_id = Some(result.response_id.clone());
     operation.error.clone_from(&result.error);
     if operation.state == OperationState::Expired {
-        operation.error = Some(crate::deadline::expired());
+        operation.error = Some(crate::deadline::expired().of_operation(&operation.operation_id));
     }
     operation.ended_at = Some(batch.now);
     operation.updated_at = batch.now;

@@ -120,7 +120,12 @@ impl Turn {
     ///
     /// # Errors
     /// The error of an operation that failed or was cancelled; the result then stays readable.
-    pub async fn collect(mut self) -> Result<UnifiedResultV2, UnifiedError> {
+    pub async fn collect(self) -> Result<UnifiedResultV2, UnifiedError> {
+        let id = self.operation_id.clone();
+        self.ended().await.map_err(|error| error.of_operation(&id))
+    }
+
+    async fn ended(mut self) -> Result<UnifiedResultV2, UnifiedError> {
         let mut fold = Fold::new(self.operation_id.clone());
         while let Some(delivery) = self.subscription.next().await? {
             fold.push(&delivery.event()?)

@@ -108,6 +108,13 @@ impl UnifiedError {
         self
     }
 
+    /// The same error as one of an operation, unless it tells of one already.
+    #[must_use]
+    pub fn of_operation(mut self, operation_id: &UnifiedId) -> Self {
+        self.operation_id.get_or_insert_with(|| operation_id.clone());
+        self
+    }
+
     /// The same error with a place.
     #[must_use]
     pub fn at(mut self, pointer: impl Into<String>) -> Self {

@@ -50,8 +50,13 @@ async fn states(world: &World, id: &UnifiedId) -> Vec<S> {
 
 async fn end(world: &World, turn: Turn) -> (Vec<S>, Option<ErrorCategory>) {
     let id = turn.operation_id.clone();
-    let error = turn.collect().await.err().map(|error| error.category);
+    let error = turn.collect().await.err();
     let operation = world.engine.operation(&World::principal(), &id).await.unwrap();
+    let result = world.engine.result(&World::principal(), &id).await.unwrap().unwrap();
+    for told in [&error, &operation.error, &result.error].into_iter().flatten() {
+        assert_eq!(told.operation_id.as_ref(), Some(&id), "{told:?}");
+    }
+    let error = error.map(|error| error.category);
     let states = states(world, &id).await;
     assert_eq!(states.last(), Some(&operation.state), "record and events agree");
     assert!(

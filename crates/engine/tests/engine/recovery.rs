@@ -41,7 +41,11 @@ async fn committed_events_survive_and_the_operation_ends_as_interrupted() {
     assert_eq!(next.engine.recover(&next).await.unwrap(), RecoveryReport::default());
     let operation = next.engine.operation(&World::principal(), &id).await.unwrap();
     assert_eq!(operation.state, OperationState::Failed);
-    assert_eq!(operation.error.unwrap().category, ErrorCategory::Interrupted);
+    let error = operation.error.unwrap();
+    assert_eq!(
+        (error.category, error.operation_id.as_ref()),
+        (ErrorCategory::Interrupted, Some(&id))
+    );
     assert_eq!(next.kinds(&branch).await, ["message", "message", "interruption"]);
     let mut replay = next.engine.subscribe(&World::principal(), &id, 0).await.unwrap();
     let mut replayed = Vec::new();

@@ -115,10 +115,20 @@ async fn a_refusal_of_the_provider_is_the_operations_error() {
     let turn = world.begin(&CHAT, &chat_body("gpt-a", &[user("one")])).await;
     let id = turn.operation_id.clone();
     let branch = turn.branch_id.clone();
-    assert_eq!(turn.collect().await.unwrap_err().code, "rate-limit.provider");
+    let told = turn.collect().await.unwrap_err();
+    assert_eq!(told.code, "rate-limit.provider");
     let operation = world.engine.operation(&World::principal(), &id).await.unwrap();
     assert_eq!(operation.state, OperationState::Failed);
-    assert_eq!(operation.error.unwrap().category, ErrorCategory::RateLimit);
+    let stored = operation.error.unwrap();
+    assert_eq!(stored.category, ErrorCategory::RateLimit);
+    let result = world.engine.result(&World::principal(), &id).await.unwrap().unwrap();
+    for error in [told, stored, result.error.unwrap()] {
+        assert_eq!(
+            error.operation_id.as_ref(),
+            Some(&id),
+            "every error of an operation says whose it is"
+        );
+    }
     // The same request again answers in the same place: the conversation is found by nothing yet, since no answer was given.
     assert_eq!(world.kinds(&branch).await, ["message"]);
 }

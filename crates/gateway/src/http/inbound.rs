@@ -239,7 +239,7 @@ async fn streamed(app: &Arc<App>, codec: &dyn Codec, scope: &Scope, mut turn: Tu
     framing.container = container;
     let first = match opening(&mut turn, &mut framing).await {
         Ok(first) => first,
-        Err(error) => return Failure::from(error).respond(scope),
+        Err(error) => return Failure::from(error.of_operation(&turn.operation_id)).respond(scope),
     };
     let body = relay::body(app, turn.subscription, framing, first);
     match container {
