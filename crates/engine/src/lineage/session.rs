@@ -9,11 +9,11 @@ use super::find::{BranchPath, Home, Search};
 use super::place::{self, Place};
 use super::summary;
 use crate::framed::framed;
-use throughline_format::{OperationState, Sha256, UnifiedConversation, UnifiedError, UnifiedId, UnifiedItem, UnifiedToolDefinition};
+use throughline_format::{OperationState, Sha256, UnifiedConversation, UnifiedError, UnifiedItem, UnifiedToolDefinition};
 use throughline_store::{HashPurpose, SessionKeyRow, Vault};
 
-/// Newest branches of a session in which the answer that a summary repeats is looked for.
-const MAX_SUMMED_UP: usize = 8;
+/// Newest operations of a session among whose answers the one that a summary repeats is looked for.
+const MAX_ANSWERS: usize = 32;
 
 /// The session of a client, as the client names it. Only a keyed hash of it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,16 +130,15 @@ impl Search<'_> {
 
     /// The conversation of this session that the request begins with a summary of.
     async fn summed_up(&self, keys: &SessionKeys) -> Result<Option<(Home, Place)>, UnifiedError> {
+        let Some(opening) = summary::opening(self.items) else {
+            return Ok(None);
+        };
         let rows = self.rows_of(&keys.session).await?;
-        let mut tried: Vec<&UnifiedId> = Vec::new();
-        for row in &rows {
-            if tried.len() == MAX_SUMMED_UP {
-                break;
-            }
-            if tried.contains(&&row.branch_id) {
+        for row in rows.iter().take(MAX_ANSWERS) {
+            let result = self.engine.store.result(&row.operation_id).await.map_err(|e| e.to_unified())?;
+            if !result.is_some_and(|result| summary::repeats(&opening, &result.output)) {
                 continue;
             }
-            tried.push(&row.branch_id);
             let Some((conversation, path)) = self.home_of(row).await? else {
                 continue;
             };

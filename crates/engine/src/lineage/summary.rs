@@ -21,6 +21,23 @@ fn is_message(item: &UnifiedItem) -> bool {
     matches!(item.body, UnifiedItemBody::Message(_)) && !item.is_instructions()
 }
 
+/// Whether an item is an answer whose whole text is said.
+fn is_said(said: &str, item: &UnifiedItem) -> bool {
+    let text = plain(item);
+    is_message(item) && item.role == Some(Role::Assistant) && text.chars().count() >= LEAST_CHARS && said.contains(&text)
+}
+
+/// The text with which a request opens, for [`repeats`].
+pub(crate) fn opening(request: &[UnifiedItem]) -> Option<String> {
+    let text = request.iter().find(|item| is_message(item)).map(plain)?;
+    (text.chars().count() >= LEAST_CHARS).then_some(text)
+}
+
+/// Whether an opening says one of these answers.
+pub(crate) fn repeats(opening: &str, answers: &[UnifiedItem]) -> bool {
+    answers.iter().any(|item| is_said(opening, item))
+}
+
 /// Where a request goes that shares no message with a branch but holds one of its answers; `None` when it is no compaction.
 pub(crate) fn of_client(request: &[UnifiedItem], path: &[UnifiedItem]) -> Option<Place> {
     let (first, opening) = request.iter().enumerate().find(|(_, item)| is_message(item))?;
@@ -29,11 +46,7 @@ pub(crate) fn of_client(request: &[UnifiedItem], path: &[UnifiedItem]) -> Option
         return None;
     }
     let said = plain(opening);
-    let answer = |item: &&UnifiedItem| {
-        let text = plain(item);
-        is_message(item) && item.role == Some(Role::Assistant) && text.chars().count() >= LEAST_CHARS && said.contains(&text)
-    };
-    let summed_up = path.iter().rev().find(answer)?;
+    let summed_up = path.iter().rev().find(|item| is_said(&said, item))?;
     // What the summary stands for ends where no call waits for its result.
     let last = boundary(path, &summed_up.id)?;
     let shared_through = path.iter().position(|item| item.id == *last)?;
