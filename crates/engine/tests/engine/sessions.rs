@@ -10,8 +10,8 @@ use tokio::sync::mpsc;
 
 type Place = (UnifiedId, UnifiedId);
 
-fn session(id: &str) -> Option<ClientSession> {
-    Some(ClientSession {
+fn session(id: impl Into<Option<&'static str>>) -> Option<ClientSession> {
+    id.into().map(|id| ClientSession {
         family: "claude-code".into(),
         id: id.into(),
         subagent: None,

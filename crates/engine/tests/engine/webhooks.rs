@@ -52,8 +52,8 @@ async fn webhook(world: &World, turn: &Turn) -> Option<(String, WebhookState)> {
     operation.webhook.map(|webhook| (webhook.webhook_ref.to_string(), webhook.state))
 }
 
-fn told(state: WebhookState) -> Option<(String, WebhookState)> {
-    Some(("wh_1".to_owned(), state))
+fn told(state: impl Into<Option<WebhookState>>) -> Option<(String, WebhookState)> {
+    state.into().map(|state| ("wh_1".to_owned(), state))
 }
 
 async fn completed(world: &World, turn: &Turn) {
@@ -69,8 +69,8 @@ async fn a_webhook_of_the_account_is_registered_and_any_other_one_is_a_loss() {
     for (name, registered, lost) in [(Some("wh_1"), true, false), (Some("wh_2"), false, true), (None, false, false)] {
         let world = with_webhook();
         let (turn, _send) = half_told(&world, name).await;
-        let state = registered.then(|| told(WebhookState::Registered)).flatten();
-        assert_eq!(webhook(&world, &turn).await, state, "{name:?}");
+        let state = registered.then_some(WebhookState::Registered);
+        assert_eq!(webhook(&world, &turn).await, told(state), "{name:?}");
         let losses = turn
             .loss
             .entries
