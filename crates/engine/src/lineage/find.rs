@@ -50,6 +50,13 @@ pub(crate) struct Found {
     pub(crate) session: Option<SessionKeys>,
 }
 
+/// The last item of an answer that the gateway delivered and the request shows.
+pub(super) struct Answered {
+    pub(super) conversation_id: UnifiedId,
+    pub(super) branch_id: UnifiedId,
+    pub(super) item_id: UnifiedId,
+}
+
 /// Another text of a stored result.
 pub(crate) struct Rewrite {
     pub(crate) item_id: UnifiedId,
@@ -132,21 +139,24 @@ impl Search<'_> {
         let evidence = if self.appends {
             None
         } else {
-            self.evidence(&asked, &links, named.as_ref()).await?
+            let by_chain = self.evidence(&asked, &links, named.as_ref()).await?;
+            let conversation = named.as_ref().map(|(conversation, _)| &conversation.conversation_id);
+            let by_echo = self.by_echo(&asked, by_chain.as_ref().map(|(atom, _)| *atom), conversation).await?;
+            by_echo.or(by_chain)
         };
         let session = self.session_keys(links.last().copied().unwrap_or(root), evidence.is_some())?;
         let (home, place) = match (evidence, named) {
-            (Some((atom, row)), _) => {
+            (Some((atom, answered)), _) => {
                 let conversation = self
                     .engine
                     .store
-                    .conversation(&row.conversation_id)
+                    .conversation(&answered.conversation_id)
                     .await
                     .map_err(|e| e.to_unified())?
                     .ok_or_else(|| not_found("conversation"))?;
-                let branch = self.branch(&row.branch_id).await?;
+                let branch = self.branch(&answered.branch_id).await?;
                 let path = self.path(&branch.branch_id).await?;
-                match place::index_of(&path.items, &row.item_id) {
+                match place::index_of(&path.items, &answered.item_id) {
                     Some(on) => {
                         let last = asked.get(atom).map_or(0, |a| a.item);
                         let pairs = CallPairs::align(
@@ -298,7 +308,7 @@ impl Search<'_> {
         asked: &[Atom],
         links: &[Link],
         named: Option<&(UnifiedConversation, UnifiedBranch)>,
-    ) -> Result<Option<(usize, LineageRow)>, UnifiedError> {
+    ) -> Result<Option<(usize, Answered)>, UnifiedError> {
         let answers: Vec<usize> = asked.iter().enumerate().filter(|(_, a)| a.is_answer()).map(|(i, _)| i).collect();
         for batch in answers.rchunks(LOOKUP_BATCH) {
             let hashes: Vec<_> = batch.iter().filter_map(|i| links.get(*i)).map(|l| l.hash).collect();
@@ -316,7 +326,12 @@ impl Search<'_> {
                     .filter(|r| named.is_none_or(|(conversation, _)| conversation.conversation_id == r.conversation_id))
                     .collect();
                 if let Some(row) = self.choose(&candidates).await? {
-                    return Ok(Some((*atom, row)));
+                    let answered = Answered {
+                        conversation_id: row.conversation_id,
+                        branch_id: row.branch_id,
+                        item_id: row.item_id,
+                    };
+                    return Ok(Some((*atom, answered)));
                 }
             }
         }

@@ -266,6 +266,50 @@ async fn twins_are_settled_by_the_ids_that_they_echo() {
     }
 }
 
+/// A call of a tool, with a text before it, as a stream of Chat.
+fn call_with_text(id: &str, text: &str) -> String {
+    let call = json!([{"index":0,"id":id,"type":"function","function":{"name":"a","arguments":"{}"}}]);
+    let delta = |delta: Value| json!([{"index":0,"delta":delta,"finish_reason":null}]);
+    chat_frame(&delta(json!({"role":"assistant","content":text})))
+        + &chat_frame(&delta(json!({"tool_calls":call})))
+        + &chat_frame(&json!([{"index":0,"delta":{},"finish_reason":"tool_calls"}]))
+        + "data: [DONE]\n\n"
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_out_the_text_beside_a_call_is_found_by_the_ids_that_it_echoes() {
+    let world = World::new();
+    let tools = json!([{"type":"function","function":{"name":"a"}}]);
+    let body = |messages: &[Value]| json!({"model":"gpt-a","stream":true,"tools":tools,"messages":messages});
+    let call = |id: &str| json!({"role":"assistant","content":null,"tool_calls":[{"id":id,"type":"function","function":{"name":"a","arguments":"{}"}}]});
+    let result = |id: &str| json!({"role":"tool","tool_call_id":id,"content":"r"});
+    let first = answer(&world, &body(&[user("hi")]), "hello").await;
+    // Twice, so that the second time an earlier answer is evidence too.
+    let mut messages = vec![user("hi"), said("hello"), user("go")];
+    for id in ["call_one", "call_two"] {
+        World::expect(&world.chat, Answer::Sse(call_with_text(id, "Let me look.")));
+        let turn = world.begin(&CHAT, &body(&messages)).await;
+        assert_eq!(turn.branch_id, first, "{id}");
+        turn.collect().await.unwrap();
+        messages.extend([call(id), result(id)]);
+    }
+    assert_eq!(answer(&world, &body(&messages), "done").await, first);
+    assert_eq!(world.conversations().await.len(), 1);
+    // What the client left out is still there.
+    let said_by_all: Vec<_> = world.items(&first).await.iter().flat_map(|item| item.parts().to_vec()).collect();
+    let looks = said_by_all.iter().filter(|part| part.as_text() == Some("Let me look.")).count();
+    assert_eq!(looks, 2);
+
+    // An ID proves nothing: other words before it, or a call that was not so, begin a conversation of their own.
+    for stranger in [
+        vec![user("other"), said("hello"), user("go"), call("call_one"), result("call_one")],
+        vec![user("hi"), user("go"), said("invented"), call("call_one"), result("call_one")],
+    ] {
+        assert_ne!(answer(&world, &body(&stranger), "who").await, first);
+    }
+    assert_eq!(world.conversations().await.len(), 3);
+}
+
 #[tokio::test]
 async fn a_result_belongs_to_its_call_by_place_when_the_client_renamed_it() {
     let world = World::new();
