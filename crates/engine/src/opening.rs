@@ -15,11 +15,11 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use throughline_format::conversation::LeasePurpose;
 use throughline_format::event::{OperationChanged, OperationCreated};
-use throughline_format::item::{RevisionChange, SwitchReason, UnifiedItemBody};
+use throughline_format::item::{RevisionChange, Role, SwitchReason, UnifiedItemBody};
 use throughline_format::operation::{Cancellation, CleanupLease};
 use throughline_format::{
-    EventBody, EventDraft, Fold, OperationState, SchemaVersion, UnifiedBranch, UnifiedConversation, UnifiedError, UnifiedId, UnifiedItem,
-    UnifiedItemRevision, UnifiedLease, UnifiedOperation,
+    EventBody, EventDraft, Fold, OperationState, SchemaVersion, UnifiedBranch, UnifiedContentPart, UnifiedConversation, UnifiedError,
+    UnifiedId, UnifiedItem, UnifiedItemRevision, UnifiedLease, UnifiedOperation,
 };
 use throughline_protocols::DecodedRequest;
 use throughline_store::{LineageRow, SessionKeyRow, WriteBatch, WriteOp};
@@ -305,9 +305,16 @@ fn new_items(
         .collect();
     let mut items = Vec::from_iter(switch);
     let calls = StoredCalls::of(prepared, found);
+    let mut in_front = in_front_of_summary(asked, found);
     for index in &found.place.new_items {
         let Some(mut item) = asked.get(*index).cloned() else { continue };
+        if found.place.summary.is_some_and(|summary| *index < summary) && !in_front.is_empty() {
+            continue;
+        }
         if found.place.summary == Some(*index) {
+            if let UnifiedItemBody::Message(message) = &mut item.body {
+                message.parts.splice(..0, in_front.drain(..));
+            }
             let path: Vec<UnifiedItem> = found.appended_path().cloned().collect();
             summaries::stand_in(&mut item, &path);
         }
@@ -339,6 +346,19 @@ fn new_items(
         seated.push(item);
     }
     seated
+}
+
+/// What the user wrote in front of the client's own summary. It belongs to the summary, which is the first item after what it stands
+/// for; nothing is taken when there is more than messages of the user.
+fn in_front_of_summary(asked: &[UnifiedItem], found: &Found) -> Vec<UnifiedContentPart> {
+    let Some(summary) = found.place.summary else { return Vec::new() };
+    let before = found.place.new_items.iter().filter(|at| **at < summary);
+    let items: Vec<&UnifiedItem> = before.filter_map(|at| asked.get(*at)).collect();
+    let is_users = |item: &&UnifiedItem| item.role == Some(Role::User) && matches!(item.body, UnifiedItemBody::Message(_));
+    if !items.iter().all(is_users) {
+        return Vec::new();
+    }
+    items.into_iter().flat_map(|item| item.parts().to_vec()).collect()
 }
 
 /// The calls of the shared history by their own ID and by what the client's wire makes of it. The newest call counts: some

@@ -45,9 +45,9 @@ impl Search<'_> {
                 return Ok(Some((
                     at,
                     Answered {
-                        conversation_id: row.conversation_id,
-                        branch_id: row.branch_id,
-                        item_id: row.item_id,
+                        conversation: row.conversation_id,
+                        branch: row.branch_id,
+                        item: row.item_id,
                     },
                 )));
             }

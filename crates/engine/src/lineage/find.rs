@@ -52,9 +52,9 @@ pub(crate) struct Found {
 
 /// The last item of an answer that the gateway delivered and the request shows.
 pub(super) struct Answered {
-    pub(super) conversation_id: UnifiedId,
-    pub(super) branch_id: UnifiedId,
-    pub(super) item_id: UnifiedId,
+    pub(super) conversation: UnifiedId,
+    pub(super) branch: UnifiedId,
+    pub(super) item: UnifiedId,
 }
 
 /// Another text of a stored result.
@@ -150,13 +150,13 @@ impl Search<'_> {
                 let conversation = self
                     .engine
                     .store
-                    .conversation(&answered.conversation_id)
+                    .conversation(&answered.conversation)
                     .await
                     .map_err(|e| e.to_unified())?
                     .ok_or_else(|| not_found("conversation"))?;
-                let branch = self.branch(&answered.branch_id).await?;
+                let branch = self.branch(&answered.branch).await?;
                 let path = self.path(&branch.branch_id).await?;
-                match place::index_of(&path.items, &answered.item_id) {
+                match place::index_of(&path.items, &answered.item) {
                     Some(on) => {
                         let last = asked.get(atom).map_or(0, |a| a.item);
                         let pairs = CallPairs::align(
@@ -327,9 +327,9 @@ impl Search<'_> {
                     .collect();
                 if let Some(row) = self.choose(&candidates).await? {
                     let answered = Answered {
-                        conversation_id: row.conversation_id,
-                        branch_id: row.branch_id,
-                        item_id: row.item_id,
+                        conversation: row.conversation_id,
+                        branch: row.branch_id,
+                        item: row.item_id,
                     };
                     return Ok(Some((*atom, answered)));
                 }

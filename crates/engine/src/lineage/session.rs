@@ -128,21 +128,22 @@ impl Search<'_> {
         Ok(Some((Home::new(conversation, branch, path), place)))
     }
 
-    /// The conversation of this session that the request begins with a summary of.
+    /// The conversation of this session that the request holds a summary of.
     async fn summed_up(&self, keys: &SessionKeys) -> Result<Option<(Home, Place)>, UnifiedError> {
-        let Some(opening) = summary::opening(self.items) else {
+        let texts = summary::texts(self.items);
+        if texts.is_empty() {
             return Ok(None);
-        };
+        }
         let rows = self.rows_of(&keys.session).await?;
         for row in rows.iter().take(MAX_ANSWERS) {
             let result = self.engine.store.result(&row.operation_id).await.map_err(|e| e.to_unified())?;
-            if !result.is_some_and(|result| summary::repeats(&opening, &result.output)) {
+            if !result.is_some_and(|result| summary::repeats(&texts, &result.output)) {
                 continue;
             }
             let Some((conversation, path)) = self.home_of(row).await? else {
                 continue;
             };
-            if let Some(place) = summary::of_client(self.items, &path.items) {
+            if let Some(place) = summary::of_session(self.items, &path.items) {
                 let branch = self.branch(&row.branch_id).await?;
                 return Ok(Some((Home::new(conversation, branch, path), place)));
             }

@@ -27,35 +27,46 @@ fn is_said(said: &str, item: &UnifiedItem) -> bool {
     is_message(item) && item.role == Some(Role::Assistant) && text.chars().count() >= LEAST_CHARS && said.contains(&text)
 }
 
-/// The text with which a request opens, for [`repeats`].
-pub(crate) fn opening(request: &[UnifiedItem]) -> Option<String> {
-    let text = request.iter().find(|item| is_message(item)).map(plain)?;
-    (text.chars().count() >= LEAST_CHARS).then_some(text)
+/// The texts of a request that may be a summary, for [`repeats`]: Codex keeps what its user wrote in front of it.
+pub(crate) fn texts(request: &[UnifiedItem]) -> Vec<String> {
+    let texts = request.iter().filter(|item| is_message(item)).map(plain);
+    texts.filter(|text| text.chars().count() >= LEAST_CHARS).collect()
 }
 
-/// Whether an opening says one of these answers.
-pub(crate) fn repeats(opening: &str, answers: &[UnifiedItem]) -> bool {
-    answers.iter().any(|item| is_said(opening, item))
+/// Whether one of the texts says one of these answers.
+pub(crate) fn repeats(texts: &[String], answers: &[UnifiedItem]) -> bool {
+    answers.iter().any(|item| texts.iter().any(|text| is_said(text, item)))
 }
 
-/// Where a request goes that shares no message with a branch but holds one of its answers; `None` when it is no compaction.
+/// Where a request goes that opens with the summary of a branch, of which it shares no message; `None` when it is no compaction.
 pub(crate) fn of_client(request: &[UnifiedItem], path: &[UnifiedItem]) -> Option<Place> {
-    let (first, opening) = request.iter().enumerate().find(|(_, item)| is_message(item))?;
+    let opening = request.iter().position(is_message)?;
     let begins = path.iter().find(|item| is_message(item))?;
-    if plain(begins) == plain(opening) {
+    if request.get(opening).map(plain) == Some(plain(begins)) {
         return None;
     }
-    let said = plain(opening);
+    said_at(request, path, opening)
+}
+
+/// Where a request goes that holds the summary of a branch somewhere; `None` when it is no compaction.
+pub(crate) fn of_session(request: &[UnifiedItem], path: &[UnifiedItem]) -> Option<Place> {
+    let mut messages = (0..request.len()).filter(|at| request.get(*at).is_some_and(is_message));
+    messages.find_map(|at| said_at(request, path, at))
+}
+
+/// The place of a request whose message at this index says an answer of the branch.
+fn said_at(request: &[UnifiedItem], path: &[UnifiedItem], at: usize) -> Option<Place> {
+    let said = plain(request.get(at)?);
     let summed_up = path.iter().rev().find(|item| is_said(&said, item))?;
     // What the summary stands for ends where no call waits for its result.
     let last = boundary(path, &summed_up.id)?;
     let shared_through = path.iter().position(|item| item.id == *last)?;
-    let new_items = (first..request.len()).filter(|at| request.get(*at).is_some_and(|item| !item.is_instructions()));
+    let new_items = (0..request.len()).filter(|at| request.get(*at).is_some_and(|item| !item.is_instructions()));
     Some(Place {
         shared_through: Some(shared_through),
         new_items: new_items.collect(),
         forks: true,
-        summary: Some(first),
+        summary: Some(at),
         rewritten: Vec::new(),
     })
 }

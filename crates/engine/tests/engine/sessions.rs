@@ -295,3 +295,31 @@ async fn a_summary_goes_on_with_the_conversation_of_its_session() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_summary_may_stand_behind_what_the_user_wrote() {
+    let summary = "They asked for one and for two, and each of them was answered in full.";
+    let world = World::new();
+    let root = answered(&world, session("a"), &[user("one")], "1").await;
+    let orders = [user("one"), said("1"), user("sum up")];
+    assert_eq!(answered(&world, session("a"), &orders, summary).await, root);
+    // Codex keeps the messages of its user, and puts the summary behind them.
+    let shorter = [user("one"), user(&format!("Another model began:\n{summary}")), user("and three?")];
+    let fork = answered(&world, session("a"), &shorter, "three").await;
+    assert_eq!(fork.0, root.0);
+    assert_ne!(fork.1, root.1);
+    assert_eq!(
+        world.kinds(&fork.1).await[4..],
+        ["compaction-summary", "message", "message"],
+        "what the user wrote is part of it"
+    );
+    // The client goes on from there, and the model reads what the client sent.
+    let mut longer = shorter.to_vec();
+    longer.extend([said("three"), user("and four?")]);
+    assert_eq!(answered(&world, session("a"), &longer, "four").await, fork);
+    let sent = World::last_call(&world.chat)["messages"].clone();
+    let begin = sent[0].to_string();
+    assert!(begin.find("\"one\"") < begin.find("one and for two"), "{sent}");
+    assert_eq!(sent.to_string().matches("one and for two").count(), 1, "{sent}");
+    assert_eq!(sent.as_array().unwrap().len(), 4, "{sent}");
+}
