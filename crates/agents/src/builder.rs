@@ -44,6 +44,8 @@ pub(crate) struct Builder {
     last_time: Timestamp,
     /// Warnings beyond the bound.
     more_warnings: usize,
+    /// What the contexts of all records have in common.
+    offline: DecodeContext,
 }
 
 impl Builder {
@@ -55,6 +57,7 @@ impl Builder {
             summaries: Vec::new(),
             last_time: Timestamp::EPOCH,
             more_warnings: 0,
+            offline: DecodeContext::offline(),
         }
     }
 
@@ -69,7 +72,7 @@ impl Builder {
         DecodeContext {
             request_id: operation.clone(),
             operation_id: operation,
-            ..DecodeContext::offline()
+            ..self.offline.clone()
         }
     }
 

@@ -6,11 +6,13 @@
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
+use std::borrow::Cow;
+use throughline_format::json::CowStr;
 use throughline_format::{Json, Timestamp};
 
 /// The members of an object, in order. The last of two members with one name counts, as in the runtimes themselves.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Fields<'a>(Vec<(String, &'a RawValue)>);
+pub(crate) struct Fields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'de> Deserialize<'de> for Fields<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -21,9 +23,9 @@ impl<'de> Deserialize<'de> for Fields<'de> {
                 f.write_str("an object")
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut members = Vec::new();
-                while let Some(member) = map.next_entry()? {
-                    members.push(member);
+                let mut members = Vec::with_capacity(16);
+                while let Some(CowStr(key)) = map.next_key()? {
+                    members.push((key, map.next_value()?));
                 }
                 Ok(Fields(members))
             }
@@ -105,7 +107,7 @@ impl<'a> Fields<'a> {
 
     /// The members in order.
     pub(crate) fn members(&self) -> impl Iterator<Item = (&str, &'a RawValue)> {
-        self.0.iter().map(|(key, raw)| (key.as_str(), *raw))
+        self.0.iter().map(|(key, raw)| (key.as_ref(), *raw))
     }
 }
 

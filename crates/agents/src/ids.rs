@@ -1,19 +1,22 @@
 //! IDs without a clock and without randomness: each is derived from what it names.
 
 use crate::transcript::Transcript;
+use std::fmt::Write as _;
 use throughline_format::{Sha256, Timestamp, UnifiedId};
 
 /// Hex digits of a digest that stand in a derived ID: 128 bits.
 const DIGITS: usize = 32;
+/// How many of them the IDs of one session have in common.
+const COMMON: usize = 8;
 
 /// Digest of several texts that cannot run into one another.
 fn digest(pieces: &[&str]) -> String {
-    let lengths: Vec<String> = pieces.iter().map(|piece| format!("{}:", piece.len())).collect();
-    let all = lengths
-        .iter()
-        .zip(pieces)
-        .flat_map(|(length, piece)| [length.as_bytes(), piece.as_bytes()]);
-    Sha256::of_all(all).to_hex()
+    let mut all = String::with_capacity(pieces.iter().map(|piece| piece.len() + 8).sum());
+    for piece in pieces {
+        // Writing to a `String` cannot fail.
+        let _ = write!(all, "{}:{piece}", piece.len());
+    }
+    Sha256::of(all.as_bytes()).to_hex()
 }
 
 fn short(pieces: &[&str]) -> String {
@@ -21,8 +24,11 @@ fn short(pieces: &[&str]) -> String {
 }
 
 /// The ID that items of a record are numbered under: the same for the same record of the same session, whatever stands around it.
+/// Those of one session begin alike, so that they are neighbours in an index.
 pub(crate) fn of_record(runtime: &str, session: &str, key: &str) -> UnifiedId {
-    UnifiedId::parse(&format!("rec_{}", short(&[runtime, session, key]))).unwrap_or_else(|_| UnifiedId::offline_operation())
+    let (common, own) = (digest(&[runtime, session]), digest(&[runtime, session, key]));
+    let text = format!("rec_{}{}", common.get(..COMMON).unwrap_or_default(), own.get(..DIGITS - COMMON).unwrap_or_default());
+    UnifiedId::parse(&text).unwrap_or_else(|_| UnifiedId::offline_operation())
 }
 
 /// The conversation that a session is imported as, for one principal: the same at every import.
@@ -127,6 +133,7 @@ mod tests {
         assert_eq!(id, uuid(&["a", "b"]));
         assert_ne!(uuid(&["ab", ""]), uuid(&["a", "b"]));
         assert_ne!(of_record("codex", "s", "1"), of_record("codex", "s", "2"));
+        assert_ne!(of_record("codex", "s", "1"), of_record("codex", "t", "1"));
         assert!(!is_uuid("019-46") && !is_uuid(&"0".repeat(36)));
     }
 

@@ -54,7 +54,7 @@ pub(crate) fn lines(bytes: &[u8]) -> Vec<Line<'_>> {
     while at < bytes.len() {
         number += 1;
         let rest = bytes.get(at..).unwrap_or_default();
-        let end = rest.iter().position(|byte| *byte == b'\n');
+        let end = memchr::memchr(b'\n', rest);
         let line = rest.get(..end.unwrap_or(rest.len())).unwrap_or_default();
         at += line.len() + 1;
         let line = line.strip_suffix(b"\r").unwrap_or(line);

@@ -5,7 +5,7 @@
 
 use serde::de::{Deserialize, Deserializer, SeqAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap, Serializer};
-use throughline_format::json::{Json, escape_pointer_token};
+use throughline_format::json::{CowStr, Json, escape_pointer_token};
 
 /// Members of a wire object that its type does not know, in their order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -82,32 +82,30 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for TextOr<T> {
 
 /// The string value of a member of a raw object, found without decoding the rest.
 pub fn peek_tag(raw: &str, tag: &str) -> Option<String> {
-    struct Peek<'t>(&'t str);
-    impl<'de> serde::de::DeserializeSeed<'de> for Peek<'_> {
-        type Value = Option<String>;
-        fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-            deserializer.deserialize_map(self)
-        }
+    struct Peek<'t> {
+        tag: &'t str,
+        found: &'t mut Option<String>,
     }
     impl<'de> Visitor<'de> for Peek<'_> {
-        type Value = Option<String>;
+        type Value = ();
         fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
             f.write_str("an object")
         }
-        fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-            let mut found = None;
-            while let Some(key) = map.next_key::<std::borrow::Cow<'de, str>>()? {
-                if key == self.0 {
-                    found = map.next_value::<Option<String>>()?;
-                } else {
-                    map.next_value::<serde::de::IgnoredAny>()?;
+        fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+            while let Some(key) = map.next_key::<CowStr<'de>>()? {
+                if key.0 == self.tag {
+                    *self.found = map.next_value::<Option<String>>()?;
+                    break;
                 }
+                map.next_value::<serde::de::IgnoredAny>()?;
             }
-            Ok(found)
+            Ok(())
         }
     }
-    let mut deserializer = serde_json::Deserializer::from_str(raw);
-    serde::de::DeserializeSeed::deserialize(Peek(tag), &mut deserializer).ok().flatten()
+    let mut found = None;
+    // An error after the tag is that there is more of the object, which nobody asked for.
+    let _ = serde_json::Deserializer::from_str(raw).deserialize_map(Peek { tag, found: &mut found });
+    found
 }
 
 /// Defines a record of a wire: `name: T` is required, `name?: T` optional, `name = "wireName"` renames, and the rest is kept in `extra`.
@@ -148,7 +146,7 @@ macro_rules! wire {
                     fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                         $(let mut $f: Option<$t> = None;)*
                         let mut extra = $crate::wire::Extra::default();
-                        while let Some(key) = map.next_key::<std::borrow::Cow<'de, str>>()? {
+                        while let Some(throughline_format::json::CowStr(key)) = map.next_key()? {
                             $(if key == $w { $f = map.next_value::<Option<$t>>()?; continue; })*
                             extra.0.push((key.into_owned(), map.next_value()?));
                         }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
-use throughline_store::apply::BatchCost;
+use throughline_store::apply::CheckedBatch;
 use throughline_store::{
     ArtifactHold, BackupReport, CollectReport, CollectRequest, CommitReceipt, StoreError, SweepReport, SweepRequest, WriteBatch,
 };
@@ -34,7 +34,7 @@ pub(crate) enum Job {
 /// A batch that waits, with the room that it takes.
 pub(crate) struct BatchJob {
     pub(crate) batch: WriteBatch,
-    pub(crate) cost: BatchCost,
+    pub(crate) checked: CheckedBatch,
     ack: Ack<CommitReceipt>,
     room: Room,
     /// Keep the files that the batch refers to until it is stored, even when the caller has gone away.
@@ -119,12 +119,12 @@ impl Queue {
     }
 
     /// Queues a batch, and gives the writer's answer.
-    pub(crate) async fn commit(&self, batch: WriteBatch, cost: BatchCost, holds: Vec<ArtifactHold>) -> Result<CommitReceipt> {
+    pub(crate) async fn commit(&self, batch: WriteBatch, checked: CheckedBatch, holds: Vec<ArtifactHold>) -> Result<CommitReceipt> {
         let lane = if batch.is_urgent() { &self.urgent } else { &self.normal };
-        let room = lane.room(cost.bytes).await?;
+        let room = lane.room(checked.cost.bytes).await?;
         let job = |ack| BatchJob {
             batch,
-            cost,
+            checked,
             ack,
             room,
             holds,

@@ -204,8 +204,8 @@ impl StateWriter for SqliteStore {
             }
             let (batch, holds) = self.externalise(batch).await?;
             // Before it is queued, so that a bad batch costs nobody else anything.
-            let cost = check_batch(&batch, &self.inner.limits)?;
-            self.inner.queue.commit(batch, cost, holds).await
+            let checked = check_batch(&batch, &self.inner.limits)?;
+            self.inner.queue.commit(batch, checked, holds).await
         })
     }
 

@@ -20,6 +20,8 @@ pub(crate) struct SqliteTables<'a> {
     conversation_id: &'a UnifiedId,
     /// The number of the conversation, once it is known.
     conversation: Option<i64>,
+    /// The branch of the last item, with its number.
+    branch: Option<(UnifiedId, i64)>,
 }
 
 impl<'a> SqliteTables<'a> {
@@ -28,6 +30,7 @@ impl<'a> SqliteTables<'a> {
             connection,
             conversation_id,
             conversation: None,
+            branch: None,
         }
     }
 
@@ -77,8 +80,15 @@ impl Tables for SqliteTables<'_> {
         journal::find_item(self.connection, id)
     }
 
-    fn insert_item(&mut self, item: &UnifiedItem) -> Result<()> {
-        journal::insert_item(self.connection, self.own()?, item)
+    fn insert_item(&mut self, item: &UnifiedItem, text: &str) -> Result<bool> {
+        let conversation = self.own()?;
+        // Items come in runs of one branch.
+        let branch = match &self.branch {
+            Some((id, number)) if *id == item.branch_id => *number,
+            _ => conversations::branch_number(self.connection, &item.branch_id)?,
+        };
+        self.branch = Some((item.branch_id.clone(), branch));
+        journal::insert_item(self.connection, conversation, branch, item, text)
     }
 
     fn revision(&mut self, id: &UnifiedId) -> Result<Option<UnifiedItemRevision>> {

@@ -119,13 +119,13 @@ impl Writer {
 
     /// Adds what waits already to a group. It never waits for more: a linger lowers throughput.
     fn gather(&mut self, first: BatchJob) -> Vec<BatchJob> {
-        let (mut events, mut bytes) = (first.cost.events, first.cost.bytes);
+        let (mut events, mut bytes) = (first.checked.cost.events, first.checked.cost.bytes);
         let mut group = vec![first];
         while group.len() < GROUP_CALLS && events < GROUP_EVENTS && bytes < GROUP_BYTES {
             match self.receiver.try_recv() {
                 Ok(Job::Batch(next)) => {
-                    events += next.cost.events;
-                    bytes += next.cost.bytes;
+                    events += next.checked.cost.events;
+                    bytes += next.checked.cost.bytes;
                     group.push(next);
                 }
                 Ok(other) => {
@@ -276,7 +276,8 @@ fn write_group(connection: &Connection, group: &[BatchJob], limits: &StoreLimits
 /// Writes one batch in a savepoint. The outer error ends the group.
 fn write_batch(connection: &Connection, job: &BatchJob, limits: &StoreLimits) -> Result<Result<CommitReceipt>> {
     run_cached(connection, "SAVEPOINT batch")?;
-    let outcome = apply_batch(&mut SqliteTables::new(connection, &job.batch.conversation_id), &job.batch, limits);
+    let mut tables = SqliteTables::new(connection, &job.batch.conversation_id);
+    let outcome = apply_batch(&mut tables, &job.batch, &job.checked, limits);
     match outcome {
         Ok(receipt) => {
             run_cached(connection, "RELEASE batch")?;

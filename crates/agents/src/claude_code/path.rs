@@ -69,6 +69,11 @@ fn with_parallels(lines: &[Line<'_>], members: &[usize], path: Vec<usize>) -> Ve
     let on_path: HashSet<usize> = path.iter().copied().collect();
     let of_path = || path.iter().filter_map(|at| lines.get(*at));
     let uuids: HashSet<&str> = of_path().filter_map(|line| line.uuid.as_deref()).collect();
+    let is_beside = |line: &Line<'_>| line.parent.as_deref().is_some_and(|parent| uuids.contains(parent));
+    let mut off_path = members.iter().filter(|at| !on_path.contains(at)).filter_map(|at| lines.get(*at));
+    if !off_path.any(is_beside) {
+        return path;
+    }
     let answers: HashSet<&str> = of_path().filter_map(|line| line.message_id.as_deref()).collect();
     let mut calls: HashSet<String> = of_path().flat_map(Line::calls).collect();
     let answered: HashSet<String> = of_path().flat_map(Line::results).collect();

@@ -157,7 +157,7 @@ pub const SCHEMAS: &[Schema] = &[
         per_family: true,
         scope: ProviderDataScope::OwnerPrivate,
         max_bytes: MAX_NATIVE_BYTES,
-        about: "Records of a coding agent's session as it wrote them, for that agent only.",
+        about: "Records of a coding agent's session as it wrote them, for that agent only: what they became, a line feed, their texts; kept in zstd.",
         shape: Shape::Object(&[member("records", Shape::Opaque { max: MAX_NATIVE_BYTES })]),
     },
     Schema {
@@ -165,7 +165,7 @@ pub const SCHEMAS: &[Schema] = &[
         per_family: true,
         scope: ProviderDataScope::OwnerPrivate,
         max_bytes: MAX_NATIVE_BYTES,
-        about: "What a coding agent's session says of itself, and which of its records are kept.",
+        about: "What a coding agent's session says of itself, and which of its records are kept; kept in zstd.",
         shape: Shape::Object(&[
             member("runtime", Shape::Text { max: 64 }),
             member("session", Shape::Opaque { max: 64 * 1_024 }),

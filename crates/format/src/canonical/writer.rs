@@ -1,4 +1,7 @@
 //! The serialiser behind [`super::to_bytes`].
+//!
+//! A record is written into one buffer as its members come; only when it ends are they put in order, by way of a second buffer
+//! that all records share. So nothing is allocated per member or per level.
 
 use super::{CONTENT_SKIPS, CanonicalError};
 use crate::json::USER_MAP_MARK;
@@ -7,26 +10,61 @@ use crate::{MAX_SAFE_INTEGER, Sha256};
 use serde::ser::{self, Serialize, Serializer};
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// How serde_json's raw values announce themselves.
 pub(crate) const RAW_VALUE_MARK: &str = "$serde_json::private::RawValue";
 
 pub(super) fn write<T: Serialize + ?Sized>(value: &T, content_only: bool) -> Result<Vec<u8>, CanonicalError> {
-    let (mut out, mut media_type) = (Vec::with_capacity(512), None);
-    value.serialize(Writer {
-        out: &mut out,
-        media_type: &mut media_type,
+    let mut pages = Pages {
+        out: Vec::with_capacity(512),
+        spare: Vec::new(),
+        entries: Vec::new(),
         content_only,
+    };
+    value.serialize(Writer {
+        pages: &mut pages,
+        media_type: &mut None,
         free_keys: false,
     })?;
-    Ok(out)
+    Ok(pages.out)
+}
+
+/// What all levels write to.
+struct Pages {
+    /// The canonical text, behind it the members of the records that have not ended.
+    out: Vec<u8>,
+    /// Where a record is put in order.
+    spare: Vec<u8>,
+    /// Members of the records that have not ended, outermost first.
+    entries: Vec<Entry>,
+    content_only: bool,
+}
+
+/// A member of a record that has not ended: where its name stands as plain text, and its value as canonical JSON.
+#[derive(Clone)]
+struct Entry {
+    key: Range<usize>,
+    value: Range<usize>,
+}
+
+impl Pages {
+    fn at(&self, range: &Range<usize>) -> &[u8] {
+        self.out.get(range.clone()).unwrap_or_default()
+    }
+
+    /// Writes behind everything else, and says where.
+    fn put(&mut self, bytes: &[u8]) -> Range<usize> {
+        let start = self.out.len();
+        self.out.extend_from_slice(bytes);
+        start..self.out.len()
+    }
 }
 
 struct Writer<'a> {
-    out: &'a mut Vec<u8>,
+    pages: &'a mut Pages,
     /// Takes the media type of inline data to the part around it, written as JSON.
     media_type: &'a mut Option<Vec<u8>>,
-    content_only: bool,
     /// The next map has free keys: none of them is skipped.
     free_keys: bool,
 }
@@ -44,7 +82,7 @@ impl Writer<'_> {
         if magnitude > u128::from(MAX_SAFE_INTEGER) {
             return error("an integer beyond ±(2^53-1) has no canonical form; write it as text");
         }
-        self.out.extend_from_slice(text.as_bytes());
+        self.pages.out.extend_from_slice(text.as_bytes());
         Ok(())
     }
 }
@@ -91,18 +129,18 @@ impl<'a> Serializer for Writer<'a> {
             return error("a number that is not finite has no JSON form");
         }
         let mut buffer = ryu_js::Buffer::new();
-        self.out.extend_from_slice(buffer.format(v).as_bytes());
+        self.pages.out.extend_from_slice(buffer.format(v).as_bytes());
         Ok(())
     }
     fn serialize_bool(self, v: bool) -> Result<(), CanonicalError> {
-        self.out.extend_from_slice(if v { b"true" } else { b"false" });
+        self.pages.out.extend_from_slice(if v { b"true" } else { b"false" });
         Ok(())
     }
     fn serialize_char(self, v: char) -> Result<(), CanonicalError> {
-        write_str(self.out, v.encode_utf8(&mut [0; 4]))
+        write_str(&mut self.pages.out, v.encode_utf8(&mut [0; 4]))
     }
     fn serialize_str(self, v: &str) -> Result<(), CanonicalError> {
-        write_str(self.out, v)
+        write_str(&mut self.pages.out, v)
     }
     fn serialize_bytes(self, v: &[u8]) -> Result<(), CanonicalError> {
         v.serialize(self)
@@ -114,7 +152,7 @@ impl<'a> Serializer for Writer<'a> {
         value.serialize(self)
     }
     fn serialize_unit(self) -> Result<(), CanonicalError> {
-        self.out.extend_from_slice(b"null");
+        self.pages.out.extend_from_slice(b"null");
         Ok(())
     }
     fn serialize_unit_struct(self, _: &'static str) -> Result<(), CanonicalError> {
@@ -137,10 +175,9 @@ impl<'a> Serializer for Writer<'a> {
         error("externally tagged enumerations have no place in the format")
     }
     fn serialize_seq(self, _: Option<usize>) -> Result<List<'a>, CanonicalError> {
-        self.out.push(b'[');
+        self.pages.out.push(b'[');
         Ok(List {
-            out: self.out,
-            content_only: self.content_only,
+            pages: self.pages,
             first: true,
         })
     }
@@ -161,18 +198,18 @@ impl<'a> Serializer for Writer<'a> {
     }
     fn serialize_map(self, _: Option<usize>) -> Result<Members<'a>, CanonicalError> {
         Ok(Members {
-            out: self.out,
+            start: self.pages.out.len(),
+            first: self.pages.entries.len(),
+            pages: self.pages,
             media_type: self.media_type,
             inline_media_type: None,
-            content_only: self.content_only,
             free_keys: self.free_keys,
             key: None,
-            entries: Vec::new(),
         })
     }
     fn serialize_struct(self, name: &'static str, _: usize) -> Result<Struct<'a>, CanonicalError> {
         if name == RAW_VALUE_MARK {
-            return Ok(Struct::Raw(self.out));
+            return Ok(Struct::Raw(&mut self.pages.out));
         }
         self.serialize_map(None).map(Struct::Record)
     }
@@ -188,8 +225,7 @@ impl<'a> Serializer for Writer<'a> {
 }
 
 pub(super) struct List<'a> {
-    out: &'a mut Vec<u8>,
-    content_only: bool,
+    pages: &'a mut Pages,
     first: bool,
 }
 
@@ -198,17 +234,16 @@ impl ser::SerializeSeq for List<'_> {
     type Error = CanonicalError;
     fn serialize_element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), CanonicalError> {
         if !std::mem::take(&mut self.first) {
-            self.out.push(b',');
+            self.pages.out.push(b',');
         }
         value.serialize(Writer {
-            out: self.out,
+            pages: self.pages,
             media_type: &mut None,
-            content_only: self.content_only,
             free_keys: false,
         })
     }
     fn end(self) -> Result<(), CanonicalError> {
-        self.out.push(b']');
+        self.pages.out.push(b']');
         Ok(())
     }
 }
@@ -236,47 +271,69 @@ impl ser::SerializeTupleStruct for List<'_> {
 }
 
 pub(super) struct Members<'a> {
-    out: &'a mut Vec<u8>,
+    pages: &'a mut Pages,
     media_type: &'a mut Option<Vec<u8>>,
+    /// Where the record begins in the text.
+    start: usize,
+    /// Number of its first member among those of all open records.
+    first: usize,
     /// Media type of the inline data in the member `source`.
     inline_media_type: Option<Vec<u8>>,
-    content_only: bool,
     free_keys: bool,
-    key: Option<String>,
-    entries: Vec<(String, Vec<u8>)>,
+    key: Option<Range<usize>>,
 }
 
 impl Members<'_> {
-    fn skips(&self, key: &str) -> bool {
-        self.content_only && !self.free_keys && CONTENT_SKIPS.contains(&key)
-    }
-
-    fn add<T: Serialize + ?Sized>(&mut self, key: String, value: &T) -> Result<(), CanonicalError> {
-        if self.skips(&key) {
+    fn add<T: Serialize + ?Sized>(&mut self, key: Range<usize>, value: &T) -> Result<(), CanonicalError> {
+        let name = std::str::from_utf8(self.pages.at(&key)).unwrap_or_default();
+        if self.pages.content_only && !self.free_keys && CONTENT_SKIPS.contains(&name) {
+            self.pages.out.truncate(key.start);
             return Ok(());
         }
-        let (mut bytes, mut media_type) = (Vec::new(), None);
+        let is_source = name == "source";
+        let (start, mut media_type) = (self.pages.out.len(), None);
         value.serialize(Writer {
-            out: &mut bytes,
+            pages: self.pages,
             media_type: &mut media_type,
-            content_only: self.content_only,
             free_keys: false,
         })?;
-        if key == "source" {
+        if is_source {
             self.inline_media_type = media_type;
         }
-        self.entries.push((key, bytes));
+        let value = start..self.pages.out.len();
+        self.pages.entries.push(Entry { key, value });
         Ok(())
     }
 
+    fn entries(&self) -> &[Entry] {
+        self.pages.entries.get(self.first..).unwrap_or_default()
+    }
+
     fn get(&self, key: &str) -> Option<&[u8]> {
-        self.entries.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_slice())
+        let entry = self.entries().iter().find(|entry| self.pages.at(&entry.key) == key.as_bytes())?;
+        Some(self.pages.at(&entry.value))
+    }
+
+    /// Takes out the members of this record that have not this name.
+    fn retain(&mut self, keep: impl Fn(&[u8]) -> bool) {
+        let own = self.pages.entries.split_off(self.first);
+        let kept = own.into_iter().filter(|entry| keep(self.pages.out.get(entry.key.clone()).unwrap_or_default()));
+        self.pages.entries.extend(kept);
+    }
+
+    /// Adds a member whose value is canonical already.
+    fn put(&mut self, key: &str, value: &[u8]) {
+        let entry = Entry {
+            key: self.pages.put(key.as_bytes()),
+            value: self.pages.put(value),
+        };
+        self.pages.entries.push(entry);
     }
 
     /// Replaces the members of a data source that holds bytes by their digest.
     fn externalise(&mut self) {
         let kind = self.get("kind").unwrap_or_default();
-        if kind == b"\"inline\"" && self.get("data").is_some() && self.get("encoding").is_some() {
+        let digest = if kind == b"\"inline\"" && self.get("data").is_some() && self.get("encoding").is_some() {
             let data: String = self.get("data").and_then(|d| serde_json::from_slice(d).ok()).unwrap_or_default();
             let bytes = if self.get("encoding") == Some(b"\"utf8\"") {
                 None
@@ -286,14 +343,15 @@ impl Members<'_> {
             // Data that is no base64 cannot be stored as bytes; it counts as the text it is.
             let digest = Sha256::of(&bytes.unwrap_or_else(|| data.into_bytes()));
             *self.media_type = self.get("mediaType").map(<[u8]>::to_vec);
-            self.entries = vec![
-                ("kind".into(), b"\"content\"".to_vec()),
-                ("sha256".into(), format!("\"{digest}\"").into_bytes()),
-            ];
+            format!("\"{digest}\"").into_bytes()
         } else if kind == b"\"artifact\"" && self.get("sha256").is_some() && self.get("media").is_none() {
-            let digest = self.get("sha256").map(<[u8]>::to_vec).unwrap_or_default();
-            self.entries = vec![("kind".into(), b"\"content\"".to_vec()), ("sha256".into(), digest)];
-        }
+            self.get("sha256").map(<[u8]>::to_vec).unwrap_or_default()
+        } else {
+            return;
+        };
+        self.pages.entries.truncate(self.first);
+        self.put("kind", b"\"content\"");
+        self.put("sha256", &digest);
     }
 
     /// Puts the media type of inline data into the `media` member beside it, where externalised data has it.
@@ -308,8 +366,8 @@ impl Members<'_> {
         let mut bytes = Vec::with_capacity(media.len() + 64);
         // Names of members are ASCII, so their order as text is that of UTF-16; the values are canonical already.
         serde_json::to_writer(&mut bytes, &members).map_err(|e| CanonicalError(e.to_string()))?;
-        self.entries.retain(|(k, _)| k != "media");
-        self.entries.push(("media".into(), bytes));
+        self.retain(|key| key != b"media");
+        self.put("media", &bytes);
         Ok(())
     }
 
@@ -317,35 +375,62 @@ impl Members<'_> {
         if !self.free_keys {
             self.externalise();
             self.lift_media_type()?;
-            if self.content_only && self.get("schemaVersion").is_some() {
+            if self.pages.content_only && self.get("schemaVersion").is_some() {
                 // In a root record `source` is provenance; in a part it is content.
-                self.entries.retain(|(k, _)| k != "source");
+                self.retain(|key| key != b"source");
             }
         }
-        self.entries.sort_by(|(a, _), (b, _)| a.encode_utf16().cmp(b.encode_utf16()));
-        self.out.push(b'{');
-        for (at, (key, value)) in self.entries.iter().enumerate() {
+        let Pages { out, spare, entries, .. } = self.pages;
+        let text = |range: &Range<usize>| out.get(range.clone()).unwrap_or_default();
+        let own = entries.get_mut(self.first..).unwrap_or_default();
+        own.sort_by(|a, b| utf16_order(text(&a.key), text(&b.key)));
+        spare.clear();
+        spare.push(b'{');
+        for (at, entry) in own.iter().enumerate() {
             if at > 0 {
-                self.out.push(b',');
+                spare.push(b',');
             }
-            write_str(self.out, key)?;
-            self.out.push(b':');
-            self.out.extend_from_slice(value);
+            write_str(spare, std::str::from_utf8(text(&entry.key)).unwrap_or_default())?;
+            spare.push(b':');
+            spare.extend_from_slice(text(&entry.value));
         }
-        self.out.push(b'}');
+        spare.push(b'}');
+        entries.truncate(self.first);
+        out.truncate(self.start);
+        out.extend_from_slice(spare);
         Ok(())
     }
+}
+
+/// The order of two texts as UTF-16, which for ASCII is that of their bytes.
+fn utf16_order(a: &[u8], b: &[u8]) -> std::cmp::Ordering {
+    if a.is_ascii() && b.is_ascii() {
+        return a.cmp(b);
+    }
+    let units = |text| std::str::from_utf8(text).unwrap_or_default().encode_utf16();
+    units(a).cmp(units(b))
 }
 
 impl ser::SerializeMap for Members<'_> {
     type Ok = ();
     type Error = CanonicalError;
     fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), CanonicalError> {
-        self.key = match serde_json::to_value(key) {
-            Ok(serde_json::Value::String(text)) => Some(text),
-            Ok(serde_json::Value::Number(number)) => Some(number.to_string()),
+        let start = self.pages.out.len();
+        key.serialize(Writer {
+            pages: self.pages,
+            media_type: &mut None,
+            free_keys: false,
+        })?;
+        let end = self.pages.out.len();
+        self.key = Some(match self.pages.at(&(start..end)) {
+            [b'"', plain @ .., b'"'] if !plain.contains(&b'\\') => start + 1..end - 1,
+            quoted @ [b'"', ..] => {
+                let text: String = serde_json::from_slice(quoted).map_err(|e| CanonicalError(e.to_string()))?;
+                self.pages.put(text.as_bytes())
+            }
+            [b'-' | b'0'..=b'9', ..] => start..end,
             _ => return error("a key must be text"),
-        };
+        });
         Ok(())
     }
     fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), CanonicalError> {
@@ -367,7 +452,10 @@ impl ser::SerializeStruct for Struct<'_> {
     type Error = CanonicalError;
     fn serialize_field<T: Serialize + ?Sized>(&mut self, key: &'static str, value: &T) -> Result<(), CanonicalError> {
         match self {
-            Self::Record(members) => members.add(key.to_owned(), value),
+            Self::Record(members) => {
+                let key = members.pages.put(key.as_bytes());
+                members.add(key, value)
+            }
             Self::Raw(out) => match serde_json::to_value(value) {
                 Ok(serde_json::Value::String(text)) => {
                     out.extend_from_slice(text.as_bytes());

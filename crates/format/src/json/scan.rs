@@ -139,15 +139,12 @@ pub(crate) fn key_text(quoted: &[u8], escapes: bool) -> Cow<'_, [u8]> {
 pub(crate) fn string_end(bytes: &[u8], at: usize) -> (usize, bool) {
     let mut escapes = false;
     let mut end = at + 1;
-    while let Some(&byte) = bytes.get(end) {
-        match byte {
-            b'\\' => {
-                escapes = true;
-                end += 2;
-            }
-            b'"' => return (end + 1, escapes),
-            _ => end += 1,
+    while let Some(found) = memchr::memchr2(b'"', b'\\', bytes.get(end..).unwrap_or_default()) {
+        if bytes.get(end + found) == Some(&b'"') {
+            return (end + found + 1, escapes);
         }
+        escapes = true;
+        end += found + 2;
     }
     (bytes.len().max(at + 1), escapes)
 }

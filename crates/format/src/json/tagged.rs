@@ -75,8 +75,9 @@ impl<'de> Deserialize<'de> for RawMembers<'de> {
     }
 }
 
-/// A string borrowed from the input when it has no escapes.
-struct CowStr<'de>(Cow<'de, str>);
+/// A string borrowed from the input when it has no escapes; serde's own [`Cow`] never borrows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CowStr<'de>(pub Cow<'de, str>);
 
 impl<'de> Deserialize<'de> for CowStr<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

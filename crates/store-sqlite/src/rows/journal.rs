@@ -24,21 +24,22 @@ pub(crate) fn live_item(connection: &Connection, item_id: &UnifiedId) -> Result<
     one(connection, text, [item_id.as_str()], |row| record(row, 0))
 }
 
-pub(crate) fn insert_item(connection: &Connection, conversation: i64, item: &UnifiedItem) -> Result<()> {
-    let branch = branch_number(connection, &item.branch_id)?;
-    run(
+/// Adds an item, which is `text` as JSON, unless its ID is taken; whether it was free.
+pub(crate) fn insert_item(connection: &Connection, conversation: i64, branch: i64, item: &UnifiedItem, text: &str) -> Result<bool> {
+    let changed = run(
         connection,
-        "INSERT INTO journal_items (item_id, conversation, branch, sequence, kind, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        "INSERT INTO journal_items (item_id, conversation, branch, sequence, kind, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+         ON CONFLICT (item_id) DO NOTHING",
         params![
             item.id.as_str(),
             conversation,
             branch,
             int(item.sequence)?,
             item.body.kind(),
-            encode(item)?
+            text
         ],
-    )
-    .map(drop)
+    )?;
+    Ok(changed > 0)
 }
 
 /// The stretches of a path, each with the number of its branch.

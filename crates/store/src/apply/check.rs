@@ -3,7 +3,7 @@
 use serde::Serialize;
 use throughline_format::annotation::Finding;
 use throughline_format::resource::ProviderDataScope;
-use throughline_format::{UnifiedPortableAnnotation, UnifiedProviderCheckpoint, UnifiedResourceOwner};
+use throughline_format::{UnifiedItem, UnifiedPortableAnnotation, UnifiedProviderCheckpoint, UnifiedResourceOwner};
 
 use crate::batch::{WriteBatch, WriteOp};
 use crate::inline;
@@ -20,13 +20,49 @@ pub struct BatchCost {
     pub events: usize,
 }
 
+/// What the check of a batch found out, for those who apply it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CheckedBatch {
+    /// What it takes of a queue.
+    pub cost: BatchCost,
+    /// The items that it appends.
+    pub items: ItemTexts,
+}
+
+/// Items as JSON, in the order of their batch: written once, measured and stored.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ItemTexts {
+    text: Vec<u8>,
+    /// Where each item ends.
+    ends: Vec<usize>,
+}
+
+impl ItemTexts {
+    /// Writes an item; gives its length.
+    fn push(&mut self, item: &UnifiedItem) -> Result<usize, StoreError> {
+        let start = self.text.len();
+        serde_json::to_writer(&mut self.text, item).map_err(|_| no_json())?;
+        self.ends.push(self.text.len());
+        Ok(self.text.len() - start)
+    }
+
+    /// The item at this position among all of the batch.
+    pub(super) fn get(&self, at: usize) -> Option<&str> {
+        let start = match at.checked_sub(1) {
+            Some(before) => *self.ends.get(before)?,
+            None => 0,
+        };
+        std::str::from_utf8(self.text.get(start..*self.ends.get(at)?)?).ok()
+    }
+}
+
 /// Checks sizes and shape before the batch is queued, so that a bad batch costs nobody else anything.
-pub fn check_batch(batch: &WriteBatch, limits: &StoreLimits) -> Result<BatchCost, StoreError> {
+pub fn check_batch(batch: &WriteBatch, limits: &StoreLimits) -> Result<CheckedBatch, StoreError> {
     count("batch", batch.ops.len(), limits.batch_ops)?;
-    let mut cost = BatchCost::default();
+    let (mut cost, mut texts) = (BatchCost::default(), ItemTexts::default());
     let (mut items, mut rows) = (0, 0);
     for op in &batch.ops {
-        cost.bytes += check_op(op, limits)?;
+        cost.bytes += check_op(op, limits, &mut texts)?;
         match op {
             WriteOp::AppendItems { items: new, .. } => items += new.len(),
             WriteOp::AppendEvents { events, .. } => cost.events += events.len(),
@@ -43,16 +79,16 @@ pub fn check_batch(batch: &WriteBatch, limits: &StoreLimits) -> Result<BatchCost
     count("batch", cost.events, limits.batch_events)?;
     count("batch", rows, limits.batch_index_rows)?;
     bounded(Oversize::Batch, cost.bytes, limits.batch_bytes)?;
-    Ok(cost)
+    Ok(CheckedBatch { cost, items: texts })
 }
 
-/// Bytes of one operation.
-fn check_op(op: &WriteOp, limits: &StoreLimits) -> Result<usize, StoreError> {
+/// Bytes of one operation; items are written to `texts`.
+fn check_op(op: &WriteOp, limits: &StoreLimits, texts: &mut ItemTexts) -> Result<usize, StoreError> {
     match op {
         WriteOp::CreateConversation(conversation) => record(conversation, limits),
         WriteOp::CreateBranch(branch) => record(branch, limits),
         WriteOp::AppendItems { items, .. } => items.iter().try_fold(0, |sum, item| {
-            Ok(sum + bounded(Oversize::Item, json_length(item)?, limits.item_bytes)?)
+            Ok(sum + bounded(Oversize::Item, texts.push(item)?, limits.item_bytes)?)
         }),
         WriteOp::AddRevision(revision) => bounded(Oversize::Item, json_length(revision)?, limits.item_bytes),
         WriteOp::PutOperation(operation) | WriteOp::UpdateOperation(operation) => record(operation, limits),
@@ -188,6 +224,10 @@ fn json_length<T: Serialize>(value: &T) -> Result<usize, StoreError> {
         }
     }
     let mut counter = Counter(0);
-    serde_json::to_writer(&mut counter, value).map_err(|_| StoreError::invalid("", "the record has no JSON form"))?;
+    serde_json::to_writer(&mut counter, value).map_err(|_| no_json())?;
     Ok(counter.0)
+}
+
+fn no_json() -> StoreError {
+    StoreError::invalid("", "the record has no JSON form")
 }

@@ -1,5 +1,7 @@
 //! Items and their revisions: append-only.
 
+use std::borrow::Cow;
+
 use throughline_format::{UnifiedId, UnifiedItem, UnifiedItemBody, UnifiedItemRevision};
 
 use super::{BranchRow, Run};
@@ -13,14 +15,13 @@ impl Run<'_> {
         expected_head: Option<&UnifiedId>,
         items: &[UnifiedItem],
     ) -> Result<bool, StoreError> {
+        let first = self.texts_taken;
+        self.texts_taken += items.len();
         let mut row = self.own_branch(branch_id)?;
         if row.branch.head_item_id.as_ref() != expected_head {
             return self.repeat_append(&row, expected_head, items).map(|()| false);
         }
-        for item in items {
-            if self.tables.item(&item.id)?.is_some() {
-                return Err(StoreError::duplicate("item", &item.id));
-            }
+        for (item, at) in items.iter().zip(first..) {
             let placed = place(
                 item,
                 &row.branch.conversation_id,
@@ -29,7 +30,16 @@ impl Run<'_> {
                 row.branch.head_sequence + 1,
             )?;
             self.check_covered_range(&row, &placed)?;
-            self.tables.insert_item(&placed)?;
+            let is_new = match (&placed, self.texts.get(at)) {
+                (Cow::Borrowed(_), Some(text)) => self.tables.insert_item(&placed, text)?,
+                _ => {
+                    let text = serde_json::to_string(placed.as_ref()).map_err(|_| StoreError::internal("a record has no JSON form"))?;
+                    self.tables.insert_item(&placed, &text)?
+                }
+            };
+            if !is_new {
+                return Err(StoreError::duplicate("item", &item.id));
+            }
             row.branch.head_item_id = Some(placed.id.clone());
             row.branch.head_sequence = placed.sequence;
             self.receipt.appended.push(AppendedItem {
@@ -64,7 +74,7 @@ impl Run<'_> {
             sequence += 1;
             let stored = self.tables.item(&item.id)?.ok_or_else(moved)?;
             let placed = place(item, &row.branch.conversation_id, &row.branch.branch_id, parent.as_ref(), sequence)?;
-            if stored != placed {
+            if stored != *placed {
                 return Err(moved());
             }
             parent = Some(placed.id.clone());
@@ -128,15 +138,16 @@ impl Run<'_> {
 }
 
 /// The item as it stands at its place. An item that is placed already must stand exactly there.
-fn place(
-    item: &UnifiedItem,
+fn place<'a>(
+    item: &'a UnifiedItem,
     conversation_id: &UnifiedId,
     branch_id: &UnifiedId,
     parent: Option<&UnifiedId>,
     sequence: u64,
-) -> Result<UnifiedItem, StoreError> {
-    let mut placed = item.clone();
+) -> Result<Cow<'a, UnifiedItem>, StoreError> {
+    let mut placed = Cow::Borrowed(item);
     if item.conversation_id.is_pending() {
+        let placed = placed.to_mut();
         placed.conversation_id = conversation_id.clone();
         placed.branch_id = branch_id.clone();
         placed.sequence = sequence;

@@ -20,7 +20,7 @@ use throughline_format::{
     UnifiedOperation, UnifiedProviderCheckpoint, UnifiedResultV2,
 };
 
-pub use check::{BatchCost, check_artifact_size, check_batch};
+pub use check::{BatchCost, CheckedBatch, ItemTexts, check_artifact_size, check_batch};
 pub use path::{Segment, segments};
 
 use crate::batch::{CommitReceipt, WriteBatch, WriteOp};
@@ -39,7 +39,7 @@ pub struct BranchRow {
 /// The rows of one conversation, and the IDs of all, inside one transaction.
 ///
 /// Reads by ID look everywhere, since IDs are unique in the whole store; they see what the transaction wrote before.
-/// Inserts are called only after a read has found the ID free.
+/// Inserts are called only after a read has found the ID free; that of an item looks itself, since there are many.
 pub trait Tables {
     /// The conversation of the batch, and whether it is marked as deleted.
     fn conversation(&mut self) -> Result<Option<(UnifiedConversation, bool)>, StoreError>;
@@ -61,8 +61,8 @@ pub trait Tables {
 
     /// An item.
     fn item(&mut self, id: &UnifiedId) -> Result<Option<UnifiedItem>, StoreError>;
-    /// Adds one.
-    fn insert_item(&mut self, item: &UnifiedItem) -> Result<(), StoreError>;
+    /// Adds one, which is `text` as JSON, unless its ID is taken; whether it was free.
+    fn insert_item(&mut self, item: &UnifiedItem, text: &str) -> Result<bool, StoreError>;
     /// A revision and the conversation that its item is in.
     fn revision(&mut self, id: &UnifiedId) -> Result<Option<UnifiedItemRevision>, StoreError>;
     /// The revisions of an item in order.
@@ -145,9 +145,14 @@ pub trait Tables {
     fn delete_lease(&mut self, id: &UnifiedId) -> Result<(), StoreError>;
 }
 
-/// Applies a batch to the tables, in order. On an error the transaction must be rolled back.
-pub fn apply_batch(tables: &mut dyn Tables, batch: &WriteBatch, limits: &StoreLimits) -> Result<CommitReceipt, StoreError> {
-    let mut run = Run::begin(tables, batch, limits)?;
+/// Applies a batch that was checked to the tables, in order. On an error the transaction must be rolled back.
+pub fn apply_batch(
+    tables: &mut dyn Tables,
+    batch: &WriteBatch,
+    checked: &CheckedBatch,
+    limits: &StoreLimits,
+) -> Result<CommitReceipt, StoreError> {
+    let mut run = Run::begin(tables, batch, checked, limits)?;
     for op in &batch.ops {
         run.apply(op)?;
     }
@@ -158,6 +163,9 @@ pub fn apply_batch(tables: &mut dyn Tables, batch: &WriteBatch, limits: &StoreLi
 struct Run<'a> {
     tables: &'a mut dyn Tables,
     batch: &'a WriteBatch,
+    texts: &'a ItemTexts,
+    /// How many of them were appended.
+    texts_taken: usize,
     limits: &'a StoreLimits,
     conversation: Option<UnifiedConversation>,
     /// A deleted conversation is absent for everything but creating it again.
@@ -170,7 +178,12 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn begin(tables: &'a mut dyn Tables, batch: &'a WriteBatch, limits: &'a StoreLimits) -> Result<Self, StoreError> {
+    fn begin(
+        tables: &'a mut dyn Tables,
+        batch: &'a WriteBatch,
+        checked: &'a CheckedBatch,
+        limits: &'a StoreLimits,
+    ) -> Result<Self, StoreError> {
         let (conversation, deleted) = match tables.conversation()? {
             Some((_, true)) => (None, true),
             Some((conversation, false)) => (Some(conversation), false),
@@ -180,6 +193,8 @@ impl<'a> Run<'a> {
         Ok(Self {
             tables,
             batch,
+            texts: &checked.items,
+            texts_taken: 0,
             limits,
             conversation,
             deleted,

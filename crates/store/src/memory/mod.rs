@@ -75,10 +75,10 @@ impl MemoryStore {
     }
 
     fn commit_now(&self, batch: &WriteBatch) -> Result<CommitReceipt, StoreError> {
-        check_batch(batch, &self.settings.limits)?;
+        let checked = check_batch(batch, &self.settings.limits)?;
         let mut state = self.lock()?;
         let mut tables = MemoryTables::new(&state, &batch.conversation_id);
-        let receipt = apply_batch(&mut tables, batch, &self.settings.limits)?;
+        let receipt = apply_batch(&mut tables, batch, &checked, &self.settings.limits)?;
         let changes = tables.into_changes();
         state.adopt(changes);
         Ok(receipt)

@@ -140,12 +140,15 @@ impl Tables for MemoryTables<'_> {
         Ok(self.find(Kind::Item, id, |scope| scope.items.get(id).map(|item| item.as_ref().clone())))
     }
 
-    fn insert_item(&mut self, item: &UnifiedItem) -> Result<(), StoreError> {
+    fn insert_item(&mut self, item: &UnifiedItem, _text: &str) -> Result<bool, StoreError> {
+        if self.item(&item.id)?.is_some() {
+            return Ok(false);
+        }
         self.note(Kind::Item, &item.id);
         let scope = self.own()?;
         scope.places.insert((item.branch_id.clone(), item.sequence), item.id.clone());
         scope.items.insert(item.id.clone(), Arc::new(item.clone()));
-        Ok(())
+        Ok(true)
     }
 
     fn revision(&mut self, id: &UnifiedId) -> Result<Option<UnifiedItemRevision>, StoreError> {

@@ -1,20 +1,29 @@
 //! `throughline session import`: sessions into a store, again and again; what is there already is left alone.
 
+use super::keep::{self, Kept, Prepared};
+use super::line_up::{LineUp, Turn};
 use super::sources::{self, Unit};
-use super::{homes, runtime, stored};
+use super::{homes, runtime};
 use crate::data::{HeldStore, StoreArguments, block_on};
 use crate::error::{CliError, EXIT_OTHER};
 use crate::output::print_json;
 use clap::builder::PossibleValuesParser;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
-use throughline_agents::{Runtime, Warning};
+use std::sync::{Mutex, PoisonError};
+use throughline_agents::{Runtime, Transcript, Warning};
 use throughline_engine::ports::Clock as _;
 use throughline_format::UnifiedId;
 use throughline_gateway::system::SystemClock;
 use throughline_store::StoreAdmin as _;
+
+/// Bytes of sessions that may be at work at once; a larger one is at work alone.
+const ROOM: u64 = 32 * 1024 * 1024;
+/// What a session of an unknown size counts for, and a small one.
+const UNKNOWN_SIZE: u64 = 1024 * 1024;
 
 /// Arguments of `session import`.
 #[derive(Debug, clap::Args)]
@@ -71,53 +80,77 @@ pub(super) fn run(arguments: &ImportArguments) -> Result<u8, CliError> {
         units.extend(sources::units(from.name(), path)?);
     }
     let held = arguments.store.writer()?;
-    block_on(all(from, &units, &held))
-}
-
-/// One session after the other, so that no more than one is in memory.
-async fn all(from: &'static dyn Runtime, units: &[Unit], held: &HeldStore) -> Result<u8, CliError> {
-    let bar = progress(units);
-    let mut sessions = Vec::new();
-    for unit in units {
-        match unit.load().and_then(|source| Ok(from.read(&source)?)) {
-            Ok(transcripts) => {
-                for transcript in transcripts {
-                    let kept = stored::keep(&held.store, &held.vault, &transcript, SystemClock.now()).await;
-                    let (kept, error) = match kept {
-                        Ok(kept) => (Some(kept), None),
-                        Err(error) => (None, Some(error)),
-                    };
-                    sessions.push(Imported {
-                        id: transcript.session.id,
-                        runtime: from.name(),
-                        added: kept.as_ref().map_or(0, |kept| kept.added),
-                        skipped: kept.as_ref().map_or(0, |kept| kept.skipped),
-                        branch_id: kept.as_ref().map(|kept| kept.branch_id.clone()),
-                        conversation_id: kept.map(|kept| kept.conversation_id),
-                        warnings: transcript.warnings,
-                        error,
-                    });
-                }
-            }
-            // A file that is no session is told, and does not stop the others.
-            Err(error) => sessions.push(Imported {
-                id: unit.path().display().to_string(),
-                runtime: from.name(),
-                conversation_id: None,
-                branch_id: None,
-                added: 0,
-                skipped: 0,
-                warnings: Vec::new(),
-                error: Some(error),
-            }),
-        }
-        bar.inc(unit.size().max(1));
-    }
-    bar.finish_and_clear();
-    held.store.close().await?;
+    let sessions = all(from, &units, &held);
+    block_on(async { Ok(held.store.close().await?) })?;
     let failed = sessions.iter().any(|session| session.error.is_some());
     print_json(&Report { sessions })?;
     Ok(if failed { EXIT_OTHER } else { 0 })
+}
+
+/// Several sessions at once, no more than there is room for: while one waits for the disk another one is read. Sessions of one
+/// conversation, and the report, are in the order of the units.
+fn all(from: &'static dyn Runtime, units: &[Unit], held: &HeldStore) -> Vec<Imported> {
+    let bar = progress(units);
+    let sizes = units.iter().map(|unit| unit.size().max(UNKNOWN_SIZE)).collect();
+    let line_up = LineUp::new(sizes, ROOM);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from) + 1;
+    let found = Mutex::new(BTreeMap::new());
+    std::thread::scope(|scope| {
+        for _ in 0..threads.min(units.len()) {
+            scope.spawn(|| {
+                while let Some(mut turn) = line_up.take() {
+                    let Some(unit) = units.get(turn.at()) else { continue };
+                    let imported = one(from, unit, held, &mut turn);
+                    found.lock().unwrap_or_else(PoisonError::into_inner).insert(turn.at(), imported);
+                    bar.inc(unit.size().max(1));
+                }
+            });
+        }
+    });
+    bar.finish_and_clear();
+    let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    found.into_values().flatten().collect()
+}
+
+/// What became of the sessions of one unit.
+fn one(from: &'static dyn Runtime, unit: &Unit, held: &HeldStore, turn: &mut Turn<'_, UnifiedId>) -> Vec<Imported> {
+    let transcripts = match unit.load().and_then(|source| Ok(from.read(&source)?)) {
+        Ok(transcripts) => transcripts,
+        // A file that is no session is told, and does not stop the others.
+        Err(error) => return vec![Imported::of(unit.path().display().to_string(), from, Vec::new(), Err(error))],
+    };
+    let prepare = |mut transcript: Transcript| {
+        let told = (transcript.session.id.clone(), std::mem::take(&mut transcript.warnings));
+        (told, Prepared::of(transcript))
+    };
+    let prepared: Vec<_> = transcripts.into_iter().map(prepare).collect();
+    let conversations = prepared.iter().filter_map(|(_, prepared)| prepared.as_ref().ok());
+    turn.pass(conversations.map(Prepared::conversation_id).collect());
+    let keep = |((id, warnings), prepared): (_, Result<Prepared, CliError>)| {
+        let now = SystemClock.now();
+        let kept = prepared.and_then(|prepared| block_on(keep::keep(&held.store, &held.vault, prepared, now)));
+        Imported::of(id, from, warnings, kept)
+    };
+    prepared.into_iter().map(keep).collect()
+}
+
+impl Imported {
+    fn of(id: String, from: &'static dyn Runtime, warnings: Vec<Warning>, kept: Result<Kept, CliError>) -> Self {
+        let (kept, error) = match kept {
+            Ok(kept) => (Some(kept), None),
+            Err(error) => (None, Some(error)),
+        };
+        Self {
+            id,
+            runtime: from.name(),
+            added: kept.as_ref().map_or(0, |kept| kept.added),
+            skipped: kept.as_ref().map_or(0, |kept| kept.skipped),
+            branch_id: kept.as_ref().map(|kept| kept.branch_id.clone()),
+            conversation_id: kept.map(|kept| kept.conversation_id),
+            warnings,
+            error,
+        }
+    }
 }
 
 /// A bar on a terminal, and nothing elsewhere.

@@ -7,6 +7,8 @@ mod database;
 mod export;
 mod homes;
 mod import;
+mod keep;
+mod line_up;
 mod list;
 mod resume;
 mod show;
