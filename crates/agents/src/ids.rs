@@ -27,7 +27,11 @@ fn short(pieces: &[&str]) -> String {
 /// Those of one session begin alike, so that they are neighbours in an index.
 pub(crate) fn of_record(runtime: &str, session: &str, key: &str) -> UnifiedId {
     let (common, own) = (digest(&[runtime, session]), digest(&[runtime, session, key]));
-    let text = format!("rec_{}{}", common.get(..COMMON).unwrap_or_default(), own.get(..DIGITS - COMMON).unwrap_or_default());
+    let text = format!(
+        "rec_{}{}",
+        common.get(..COMMON).unwrap_or_default(),
+        own.get(..DIGITS - COMMON).unwrap_or_default()
+    );
     UnifiedId::parse(&text).unwrap_or_else(|_| UnifiedId::offline_operation())
 }
 

@@ -273,6 +273,23 @@ fn an_import_appends_what_is_new_and_nothing_else() {
 }
 
 #[test]
+fn copies_of_one_session_are_imported_one_after_the_other() {
+    let machine = Machine::new();
+    let store = machine.path("db").to_str().unwrap().to_owned();
+    // The later in the list, the further the session has gone on; the others are read at the same time.
+    for turns_of_copy in 1..=6 {
+        machine.file(&format!("all/{turns_of_copy}/{ID}.jsonl"), turns(turns_of_copy));
+    }
+    let all = machine.path("all").to_str().unwrap().to_owned();
+    let report = machine.ok(&["session", "import", "--from", "claude-code", &all, "--db", &store]);
+    let counts = |session: &Value| (session["added"].as_u64().unwrap(), session["skipped"].as_u64().unwrap());
+    let found: Vec<_> = report["sessions"].as_array().unwrap().iter().map(counts).collect();
+    assert_eq!(found, [(2, 0), (2, 2), (2, 4), (2, 6), (2, 8), (2, 10)]);
+    let export = machine.ok(&["session", "export", "--to", "claude-code", ID, "--db", &store]);
+    assert_eq!(export["files"][0]["content"], turns(6));
+}
+
+#[test]
 fn a_file_that_is_no_session_does_not_stop_the_others() {
     let machine = Machine::new();
     let store = machine.path("db").to_str().unwrap().to_owned();

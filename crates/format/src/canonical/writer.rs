@@ -11,6 +11,7 @@ use serde::ser::{self, Serialize, Serializer};
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::LazyLock;
 
 /// How serde_json's raw values announce themselves.
 pub(crate) const RAW_VALUE_MARK: &str = "$serde_json::private::RawValue";
@@ -286,7 +287,7 @@ pub(super) struct Members<'a> {
 impl Members<'_> {
     fn add<T: Serialize + ?Sized>(&mut self, key: Range<usize>, value: &T) -> Result<(), CanonicalError> {
         let name = std::str::from_utf8(self.pages.at(&key)).unwrap_or_default();
-        if self.pages.content_only && !self.free_keys && CONTENT_SKIPS.contains(&name) {
+        if self.pages.content_only && !self.free_keys && is_skipped(name) {
             self.pages.out.truncate(key.start);
             return Ok(());
         }
@@ -317,7 +318,9 @@ impl Members<'_> {
     /// Takes out the members of this record that have not this name.
     fn retain(&mut self, keep: impl Fn(&[u8]) -> bool) {
         let own = self.pages.entries.split_off(self.first);
-        let kept = own.into_iter().filter(|entry| keep(self.pages.out.get(entry.key.clone()).unwrap_or_default()));
+        let kept = own
+            .into_iter()
+            .filter(|entry| keep(self.pages.out.get(entry.key.clone()).unwrap_or_default()));
         self.pages.entries.extend(kept);
     }
 
@@ -400,6 +403,16 @@ impl Members<'_> {
         out.extend_from_slice(spare);
         Ok(())
     }
+}
+
+/// Whether the content hash leaves a member out.
+fn is_skipped(name: &str) -> bool {
+    static SORTED: LazyLock<Vec<&str>> = LazyLock::new(|| {
+        let mut names = CONTENT_SKIPS.to_vec();
+        names.sort_unstable();
+        names
+    });
+    SORTED.binary_search(&name).is_ok()
 }
 
 /// The order of two texts as UTF-16, which for ASCII is that of their bytes.

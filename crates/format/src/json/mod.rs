@@ -14,8 +14,8 @@ mod user_map;
 
 pub use decode::{DecodeError, decode_slice, decode_str};
 pub use opaque::Json;
-pub use tagged::CowStr;
 pub(crate) use record::{ObjectOnly, WordOrRecord, word_or_record};
+pub use tagged::CowStr;
 pub use user_map::{USER_MAP_MARK, UserMap};
 
 /// Escapes one reference token of a JSON Pointer (RFC 6901).

@@ -30,14 +30,7 @@ pub(crate) fn insert_item(connection: &Connection, conversation: i64, branch: i6
         connection,
         "INSERT INTO journal_items (item_id, conversation, branch, sequence, kind, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
          ON CONFLICT (item_id) DO NOTHING",
-        params![
-            item.id.as_str(),
-            conversation,
-            branch,
-            int(item.sequence)?,
-            item.body.kind(),
-            text
-        ],
+        params![item.id.as_str(), conversation, branch, int(item.sequence)?, item.body.kind(), text],
     )?;
     Ok(changed > 0)
 }

@@ -14,9 +14,7 @@ use throughline_format::{
     UnifiedProtocolProfile, UnifiedResourceOwner, content_fingerprint,
 };
 use throughline_gateway::auth::LOCAL;
-use throughline_store::{
-    HashPurpose, SealContext, SealedResource, UnifiedStateStore, Vault, WriteBatch, WriteOp, owner_fingerprint,
-};
+use throughline_store::{HashPurpose, SealContext, SealedResource, UnifiedStateStore, Vault, WriteBatch, WriteOp, owner_fingerprint};
 
 /// Most items, operations and bytes of one batch.
 const BATCH_ITEMS: usize = 4_000;
@@ -70,7 +68,11 @@ pub(super) async fn keep(store: &dyn UnifiedStateStore, vault: &Arc<Vault>, prep
     let mut target = branch.clone();
     // IDs of this transcript by those of the journal, where they are others: on a fork.
     let mut names: HashMap<UnifiedId, UnifiedId> = HashMap::new();
-    for (stored, item) in stored.iter().zip(items.drain(..common)).filter(|(stored, item)| stored.id != item.id) {
+    for (stored, item) in stored
+        .iter()
+        .zip(items.drain(..common))
+        .filter(|(stored, item)| stored.id != item.id)
+    {
         names.insert(item.base.id, stored.id.clone());
     }
     if fork && !items.is_empty() {

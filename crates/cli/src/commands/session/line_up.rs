@@ -108,7 +108,11 @@ impl<K: PartialEq> State<K> {
     /// Whether nobody who passed before an entry works on the same things.
     fn is_free(&self, at: usize) -> bool {
         let own = self.at_work.iter().find(|(entry, _)| *entry == at);
-        let before = self.at_work.iter().take_while(|(entry, _)| *entry != at).flat_map(|(_, things)| things);
+        let before = self
+            .at_work
+            .iter()
+            .take_while(|(entry, _)| *entry != at)
+            .flat_map(|(_, things)| things);
         own.is_none_or(|(_, own)| before.into_iter().all(|thing| !own.contains(thing)))
     }
 }

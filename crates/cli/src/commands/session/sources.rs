@@ -171,7 +171,9 @@ fn walk(root: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<Vec<PathBuf>, CliE
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, CliError> {
     let unreadable = |error: std::io::Error| CliError::usage(format!("cannot read {}: {error}", path.display()));
     let file = std::fs::File::open(path).map_err(unreadable)?;
-    let mut bytes = Vec::new();
+    // What the file has now, in one piece; it may grow while it is read.
+    let size = file.metadata().map_or(0, |meta| meta.len().min(MAX_FILE_BYTES));
+    let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0) + 1);
     file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
     if bytes.len() as u64 > MAX_FILE_BYTES {
         return Err(CliError::too_large(
