@@ -106,7 +106,9 @@ impl<'a> Packer<'a> {
         let mut plain = serde_json::to_vec(&heads).map_err(fault)?;
         plain.push(b'\n');
         plain.reserve_exact(records.iter().map(|record| record.text.len()).sum());
-        records.iter().for_each(|record| plain.extend_from_slice(record.text.as_bytes()));
+        for record in records {
+            plain.extend_from_slice(record.text.as_bytes());
+        }
         self.entry(RECORDS, &plain)
     }
 }

@@ -30,12 +30,11 @@ impl Run<'_> {
                 row.branch.head_sequence + 1,
             )?;
             self.check_covered_range(&row, &placed)?;
-            let is_new = match (&placed, self.texts.get(at)) {
-                (Cow::Borrowed(_), Some(text)) => self.tables.insert_item(&placed, text)?,
-                _ => {
-                    let text = serde_json::to_string(placed.as_ref()).map_err(|_| StoreError::internal("a record has no JSON form"))?;
-                    self.tables.insert_item(&placed, &text)?
-                }
+            let is_new = if let (Cow::Borrowed(_), Some(text)) = (&placed, self.texts.get(at)) {
+                self.tables.insert_item(&placed, text)?
+            } else {
+                let text = serde_json::to_string(placed.as_ref()).map_err(|_| StoreError::internal("a record has no JSON form"))?;
+                self.tables.insert_item(&placed, &text)?
             };
             if !is_new {
                 return Err(StoreError::duplicate("item", &item.id));
