@@ -15,8 +15,10 @@ use throughline_protocols::SideResource;
 const SEGMENT_RECORDS: usize = 64;
 /// Most bytes of one segment; a record beyond it is left out, and its items are written by the rules of the runtime.
 const SEGMENT_BYTES: usize = 4 * 1024 * 1024;
-/// Most bytes that a payload may unpack to: the texts, and as much again of what stands before them.
-const MAX_PLAIN: usize = 4 * SEGMENT_BYTES;
+/// Most bytes that a segment may unpack to: the texts, and as much again of what stands before them.
+const MAX_SEGMENT: usize = 4 * SEGMENT_BYTES;
+/// Most bytes that a manifest may unpack to. It grows with the session, whose file has a bound of its own.
+const MAX_MANIFEST: usize = 512 * 1024 * 1024;
 /// Level of compression. Records repeat what the items say and their own members line by line, so that the fastest takes most of it.
 const LEVEL: i32 = 1;
 
@@ -147,14 +149,14 @@ pub fn archive(transcript: &Transcript) -> Result<Archive, UnifiedError> {
     Ok(Archive { segments, manifest })
 }
 
-/// The plain text of a payload.
-fn unpack(payload: &[u8]) -> Option<Vec<u8>> {
-    zstd::bulk::decompress(payload, MAX_PLAIN).ok()
+/// The plain text of a payload. Room is made for what the frame says that it holds, and not for the most.
+fn unpack(payload: &[u8], most: usize) -> Option<Vec<u8>> {
+    zstd::bulk::decompress(payload, most).ok()
 }
 
 /// The records of a segment.
 fn open(payload: &[u8]) -> Option<Vec<NativeRecord>> {
-    let plain = unpack(payload)?;
+    let plain = unpack(payload, MAX_SEGMENT)?;
     let at = plain.iter().position(|byte| *byte == b'\n')?;
     let heads: Heads<'_> = serde_json::from_slice(plain.get(..at)?).ok()?;
     let mut texts = std::str::from_utf8(plain.get(at + 1..)?).ok()?;
@@ -180,7 +182,7 @@ pub fn restore(
     items: Vec<UnifiedItem>,
     resources: Vec<SideResource>,
 ) -> Option<Transcript> {
-    let manifest = unpack(manifest)?;
+    let manifest = unpack(manifest, MAX_MANIFEST)?;
     let manifest: Manifest<'_> = serde_json::from_slice(&manifest).ok()?;
     let mut transcript = Transcript::of_items(&manifest.runtime, manifest.session.into_owned(), items);
     for id in &manifest.segments {
