@@ -1385,6 +1385,10 @@ export interface UnifiedHostedToolConfig {
   excludedActions?: string[];
   /** Computer use: whether zooming is offered. */
   zoom?: boolean;
+  /** Computer use: whether what stands on the screen is looked through for prompts of somebody else. */
+  injectionCheck?: boolean;
+  /** Computer use: kinds of actions that need no confirmation, in the provider's words. */
+  disabledSafetyPolicies?: string[];
   /** MCP: label of the server. */
   serverLabel?: string;
   /** MCP: address without user info and query. */

@@ -96,6 +96,7 @@ def google_accounts(url):
     """More of a throughline.toml: an account of each kind of the Gemini family, and OpenAI's Responses, each with a route."""
     accounts = {
         "gemini": 'kind = "gemini"\napi_key_env = "E2E_GEMINI_KEY"',
+        "older": 'kind = "gemini"\napi = "v1"\napi_key_env = "E2E_GEMINI_KEY"',
         "vertex": 'kind = "vertex"\nproject = "e2e-project"\nlocation = "global"\naccess_token_env = "E2E_GOOGLE_TOKEN"',
         "antigravity": 'kind = "antigravity"\nproject = "e2e-project"\naccess_token_env = "E2E_GOOGLE_TOKEN"',
         "interactions": 'kind = "interactions"\napi_key_env = "E2E_GEMINI_KEY"',

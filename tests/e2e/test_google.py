@@ -3,8 +3,8 @@
 import json
 import unittest
 
-from clients import HOLDERS, GeminiHolder, gemini
-from google.genai import errors
+from clients import HOLDERS, WEATHER, GeminiHolder, gemini
+from google.genai import errors, types
 from harness import KEYS, GatewayTest, key_hash
 from transcript import facts
 
@@ -119,11 +119,47 @@ class Surface(GatewayTest):
                 with self.subTest(model=model), self.assertRaises(errors.APIError) as caught:
                     ask(model=model, contents="hi")
                 self.assertEqual((status, word), (caught.exception.code, caught.exception.status))
-        delay = self.gateway.post("/v1beta/models/claude-sim-429:7:generateContent", self.ASK).json()["error"]["details"][0]
-        self.assertEqual(("type.googleapis.com/google.rpc.RetryInfo", "7s"), (delay["@type"], delay["retryDelay"]))
+        for ask in (sdk.models.generate_content, lambda **kw: list(sdk.models.generate_content_stream(**kw))):
+            with self.assertRaises(errors.APIError) as caught:
+                ask(model="claude-sim-429:7", contents="hi")
+            delay = caught.exception.details["error"]["details"][0]
+            self.assertEqual(("type.googleapis.com/google.rpc.RetryInfo", "7s"), (delay["@type"], delay["retryDelay"]))
+        # Whoever reads an array gets an array, with the same error as its element.
+        refused = self.gateway.post("/v1beta/models/claude-sim-429:7:streamGenerateContent", self.ASK)
+        self.assertEqual((429, "7s"), (refused.status, refused.json()[0]["error"]["details"][0]["retryDelay"]))
         for path in ("/v1beta/models/m:embedContent", "/v1beta/files", "/v1/models/m:nothing"):
             answer = self.gateway.post(path, {})
             self.assertEqual((404, "NOT_FOUND"), (answer.status, answer.json()["error"]["status"]), path)
+
+    def test_tools_of_the_sdk(self):
+        tool = types.Tool(function_declarations=[types.FunctionDeclaration(name="get_weather", description="Weather.", parameters_json_schema=WEATHER)])
+        sdk = gemini(self.gateway.url)
+        for mode, names, calls in [("ANY", ["get_weather"], 1), ("AUTO", None, 1), ("NONE", None, 0)]:
+            choice = types.ToolConfig(function_calling_config=types.FunctionCallingConfig(mode=mode, allowed_function_names=names))
+            config = types.GenerateContentConfig(
+                tools=[tool], tool_config=choice, automatic_function_calling=types.AutomaticFunctionCallingConfig(disable=True)
+            )
+            for name in ("claude", "gpt", "gemini", "vertex"):
+                with self.subTest(mode=mode, upstream=name):
+                    answer = sdk.models.generate_content(model=f"{name}-sim-{'tools' if calls else 'text'}", contents="Weather?", config=config)
+                    self.assertEqual(calls, len(answer.function_calls or []))
+
+    def test_the_older_version_gets_nothing_that_it_has_not(self):
+        tool = types.Tool(function_declarations=[types.FunctionDeclaration(name="get_weather", description="Weather.", parameters_json_schema=WEATHER)])
+        config = types.GenerateContentConfig(
+            system_instruction="be brief", tools=[tool], thinking_config=types.ThinkingConfig(include_thoughts=True), temperature=0.5
+        )
+        for stream in (False, True):
+            sdk = gemini(self.gateway.url)
+            before = len(self.upstream_log())
+            ask = dict(model="older-sim-text", contents="hi", config=config)
+            answers = list(sdk.models.generate_content_stream(**ask)) if stream else [sdk.models.generate_content(**ask)]
+            self.assertTrue("".join(answer.text or "" for answer in answers).startswith("SIM{"))
+            entry = self.upstream_log(before + 1)[before]
+            self.assert_accepted([entry])
+            self.assertTrue(entry["path"].startswith("/v1/models/older-sim-text:"), entry["path"])
+            self.assertEqual({"contents", "generationConfig"}, set(entry["body"]))
+            self.assertEqual([{"text": "be brief"}, {"text": "hi"}], entry["body"]["contents"][0]["parts"])
 
     def test_models(self):
         sdk = gemini(self.gateway.url)
@@ -193,9 +229,55 @@ class Interactions(GatewayTest):
         replay = iter(sdk.interactions.get(running, stream=True, last_event_id=begin[1].event_id))
         self.assertEqual([begin[2].event_id, begin[3].event_id], [next(replay).event_id for _ in range(2)])
         self.assertEqual("cancelled", sdk.interactions.cancel(running).status)
+        self.assert_gone(lambda: sdk.interactions.get("op_00000000000000000000000000"))
+
+    def assert_gone(self, ask):
         with self.assertRaises(Exception) as caught:
-            sdk.interactions.get("op_00000000000000000000000000")
+            ask()
         self.assertIn("NOT_FOUND", str(caught.exception))
+
+    def test_a_stream_is_read_again_from_every_place(self):
+        sdk = gemini(self.gateway.url)
+        for name in ("claude", "gemini", "interactions"):
+            with self.subTest(upstream=name):
+                events = list(sdk.interactions.create(model=f"{name}-sim-think+text", input="hi", stream=True))
+                self.assertEqual("interaction.completed", events[-1].event_type)
+                ids = [event.event_id for event in events]
+                self.assertEqual(len(ids), len(set(ids)), "every event has an ID of its own")
+                for at in range(0, len(ids), max(1, len(ids) // 5)):
+                    again = sdk.interactions.get(events[0].interaction.id, stream=True, last_event_id=ids[at])
+                    self.assertEqual(ids[at + 1 :], [event.event_id for event in again])
+
+    def test_an_interaction_is_deleted(self):
+        sdk = gemini(self.gateway.url)
+        for name in ("claude", "interactions"):
+            with self.subTest(upstream=name):
+                model = f"{name}-sim-text"
+                first = sdk.interactions.create(model=model, input="one")
+                second = sdk.interactions.create(model=model, input="two", previous_interaction_id=first.id)
+                sdk.interactions.delete(first.id)
+                self.assert_gone(lambda: sdk.interactions.get(first.id))
+                self.assert_gone(lambda: list(sdk.interactions.get(first.id, stream=True)))
+                self.assert_gone(lambda: sdk.interactions.cancel(first.id))
+                self.assert_gone(lambda: sdk.interactions.delete(first.id))
+                self.assert_gone(lambda: sdk.interactions.create(model=model, input="three", previous_interaction_id=first.id))
+                # What went on from it is there, and goes on itself.
+                self.assertEqual("completed", sdk.interactions.get(second.id).status)
+                third = sdk.interactions.create(model=model, input="three", previous_interaction_id=second.id)
+                for left in (second, third):
+                    sdk.interactions.delete(left.id)
+        self.assertEqual([], self.gateway.get("/unified/v2/conversations").json()["data"], "nothing is left of what only they made")
+
+    def test_what_runs_is_cancelled_before_it_is_deleted(self):
+        sdk = gemini(self.gateway.url)
+        events = iter(sdk.interactions.create(model="claude-sim-long:200+slow:20", input="hi", stream=True))
+        running = next(events).interaction.id
+        with self.assertRaises(Exception) as caught:
+            sdk.interactions.delete(running)
+        self.assertIn("ABORTED", str(caught.exception))
+        self.assertEqual("cancelled", sdk.interactions.cancel(running).status)
+        sdk.interactions.delete(running)
+        self.assert_gone(lambda: sdk.interactions.get(running))
 
 
 if __name__ == "__main__":

@@ -197,8 +197,8 @@ impl Engine {
             conversation_id: Some(branch.conversation_id.clone()),
             principal_ref: None,
             states: vec![OperationState::Queued, OperationState::Running, OperationState::RequiresAction],
-            after: None,
             limit: 256,
+            ..OperationFilter::default()
         };
         let running = self.store.operations(filter).await.map_err(|e| e.to_unified())?;
         Ok(running.iter().any(|operation| operation.source_branch_id == branch.branch_id))

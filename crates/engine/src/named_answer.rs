@@ -90,7 +90,10 @@ impl Engine {
             let operation = resource.resource_id.as_str().split('.').next().map(UnifiedId::parse)?.ok()?;
             Some((resource.conversation_id, operation))
         });
-        Ok(issued.map(|(conversation, operation)| Named {
+        let Some((conversation, operation)) = issued else { return Ok(None) };
+        // The payload of an answer that was deleted is still there, with the items that stand on it.
+        let is_there = self.store.operation(&operation).await.map_err(|e| e.to_unified())?.is_some();
+        Ok(is_there.then_some(Named {
             conversation,
             operation: Some(operation),
         }))

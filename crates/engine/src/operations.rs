@@ -1,10 +1,13 @@
-//! Lists of operations, and what each of them lost on the way through the gateway.
+//! Lists of operations, what each of them lost on the way through the gateway, and their deletion.
 
 use crate::engine::Engine;
 use crate::principal::Principal;
-use throughline_format::{OperationState, UnifiedError, UnifiedId, UnifiedLossReport, UnifiedOperation, UnifiedProtocolProfile};
+use std::collections::HashSet;
+use throughline_format::{
+    ErrorCategory, OperationState, UnifiedError, UnifiedId, UnifiedLossReport, UnifiedOperation, UnifiedProtocolProfile,
+};
 use throughline_protocols::{Capabilities, EncodeContext, codec_of};
-use throughline_store::{MAX_PAGE, OperationFilter};
+use throughline_store::{DeletionCondition, MAX_PAGE, OperationFilter, StoreError, WriteBatch, WriteOp};
 
 /// Which operations to list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -68,6 +71,7 @@ impl Engine {
             states: query.states,
             after: query.after,
             limit: limit + 1,
+            ..OperationFilter::default()
         };
         let mut operations = self.store.operations(filter).await.map_err(|e| e.to_unified())?;
         let has_more = operations.len() > limit;
@@ -99,5 +103,59 @@ impl Engine {
             projection: translation(None, target.clone(), operation.loss.unwrap_or_default()),
             result: translation(target, client, answer),
         })
+    }
+
+    /// Deletes an operation that has ended: nobody finds it, its events and its result any more, and no request goes on from it by
+    /// its name. What it appended stays in the journal when other work stands on it; a conversation that only it, or only it and
+    /// others that are deleted by now, made goes with it.
+    ///
+    /// # Errors
+    /// `not-found.resource` when it is absent, somebody else's or deleted already; `conflict.operation-active` before it has ended.
+    pub async fn delete_operation(&self, principal: &Principal, id: &UnifiedId) -> Result<(), UnifiedError> {
+        let operation = self.operation(principal, id).await?;
+        if !operation.state.is_terminal() {
+            let message = "it has not ended; cancel it first, or delete it when it has";
+            return Err(UnifiedError::new(ErrorCategory::Conflict, "operation-active", message));
+        }
+        let conversation = self.own_conversation(principal, &operation.conversation_id).await?;
+        let batch = |op| WriteBatch::new(self.clock.now(), operation.conversation_id.clone()).with(op);
+        if self.is_last_of_its_conversation(&operation).await? {
+            // Whoever goes on with the conversation meanwhile moves its time, and it stays.
+            let only_if = DeletionCondition::NotUpdatedSince(conversation.last_updated_at);
+            match self.commit(batch(WriteOp::DeleteConversation { only_if })).await {
+                Err(StoreError::Retained { .. } | StoreError::OperationActive { .. }) => {}
+                outcome => return outcome.map(|_| ()).map_err(|e| e.to_unified()),
+            }
+        }
+        let operation_id = id.clone();
+        let outcome = self.commit(batch(WriteOp::DeleteOperation { operation_id })).await;
+        outcome.map(|_| ()).map_err(|e| e.to_unified())
+    }
+
+    /// Whether everything in the conversation of an operation is of it or of operations that are deleted.
+    async fn is_last_of_its_conversation(&self, operation: &UnifiedOperation) -> Result<bool, UnifiedError> {
+        let of_conversation = |deleted, limit| OperationFilter {
+            conversation_id: Some(operation.conversation_id.clone()),
+            deleted,
+            limit,
+            ..OperationFilter::default()
+        };
+        let live = self.store.operations(of_conversation(false, 2)).await.map_err(|e| e.to_unified())?;
+        if live.len() > 1 {
+            return Ok(false);
+        }
+        // Of more deleted ones than a page the rest counts as unknown: such a conversation goes when its retention time is over.
+        let deleted = self.store.operations(of_conversation(true, MAX_PAGE)).await;
+        let deleted = deleted.map_err(|e| e.to_unified())?;
+        let gone: HashSet<&UnifiedId> = deleted.iter().chain([operation]).map(|one| &one.operation_id).collect();
+        let branches = self.store.branches(&operation.conversation_id).await.map_err(|e| e.to_unified())?;
+        for branch in branches {
+            let path = self.branch_path(&branch.branch_id).await?;
+            let is_gone = |id: Option<&UnifiedId>| id.is_some_and(|id| gone.contains(id));
+            if !path.iter().all(|item| is_gone(item.provenance.operation_id.as_ref())) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 }

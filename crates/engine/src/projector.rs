@@ -90,6 +90,7 @@ impl Projector {
             && !self.is_delta
             && self.answered == 0
             && prepared.turn.codec.profile() == target.codec.profile()
+            && target.codec.takes_own_bytes(target.dialect.as_deref())
             && self.calls_are_legal(target)
             && self.body_tells_all(target)
             && let Some(body) = splice::with_model(&prepared.turn.body, &target.model, target.codec.wire_traits().model_in_url)

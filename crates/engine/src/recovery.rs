@@ -44,11 +44,10 @@ impl Engine {
         let mut after = None;
         loop {
             let filter = OperationFilter {
-                conversation_id: None,
-                principal_ref: None,
                 states: vec![OperationState::Queued, OperationState::Running, OperationState::RequiresAction],
                 after: after.take(),
                 limit: PAGE,
+                ..OperationFilter::default()
             };
             let page = self.store.operations(filter).await.map_err(|e| e.to_unified())?;
             after = page.last().map(|o| o.operation_id.clone());

@@ -302,6 +302,7 @@ impl Engine {
             stream: prepared.decoded.stream,
             stream_usage: usage.is_some_and(|i| i.value.contains(&throughline_format::intent::Include::StreamUsage)),
             dialect: None,
+            answer_id: Some(prepared.operation_id.clone()),
             created_at: prepared.now,
             ..EncodeContext::plain(capabilities)
         }

@@ -180,6 +180,10 @@ record! {
         excluded_actions?: Vec<String>,
         /// Computer use: whether zooming is offered.
         zoom?: bool,
+        /// Computer use: whether what stands on the screen is looked through for prompts of somebody else.
+        injection_check?: bool,
+        /// Computer use: kinds of actions that need no confirmation, in the provider's words.
+        disabled_safety_policies?: Vec<String>,
         /// MCP: label of the server.
         server_label?: String,
         /// MCP: address without user info and query.

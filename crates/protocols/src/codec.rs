@@ -209,6 +209,12 @@ pub trait Codec: Send + Sync {
         Vec::new()
     }
 
+    /// Whether a target of this dialect takes a body of this protocol as a client wrote it. Otherwise it is always written anew.
+    fn takes_own_bytes(&self, dialect: Option<&str>) -> bool {
+        let _ = dialect;
+        true
+    }
+
     /// Reads a request body.
     ///
     /// # Errors

@@ -242,6 +242,9 @@ pub struct EncodeContext {
     pub project: Option<String>,
     /// ID of the client's message that the answer goes on with, where a protocol has such.
     pub message_id: Option<String>,
+    /// ID under which the client can ask for the answer again, where a protocol has such; absent = the provider's own, where the
+    /// client may see it.
+    pub answer_id: Option<UnifiedId>,
     /// Time for fields such as `created`.
     pub created_at: Timestamp,
 }
@@ -269,6 +272,7 @@ impl EncodeContext {
             dialect: None,
             project: None,
             message_id: None,
+            answer_id: None,
             created_at: Timestamp::EPOCH,
         }
     }

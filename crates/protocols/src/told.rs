@@ -14,6 +14,10 @@ pub(crate) const fn reported(item: &UnifiedItem) -> (Feature, &'static str) {
             Feature::ToolApproval,
             "the target has no form for this approval; what was asked or answered is told as text",
         ),
+        UnifiedItemBody::ToolCall(_) | UnifiedItemBody::ToolResult(_) => (
+            Feature::ToolFunction,
+            "the target has no form for calls of tools; what was called or answered is told as text",
+        ),
         _ => (
             Feature::ToolCallHosted,
             "the target has no form for this work of a hosted tool; it is told as text",

@@ -6,7 +6,9 @@
 use crate::feature::Feature;
 use crate::projection::LossCollector;
 use throughline_format::tool::{Execution, Portability};
-use throughline_format::{UnifiedProviderDataRef, UnifiedRequirement, UnifiedToolDefinition, UnifiedToolType};
+use throughline_format::{
+    ProtocolFamily, UnifiedProviderDataRef, UnifiedRequestV2, UnifiedRequirement, UnifiedToolDefinition, UnifiedToolType,
+};
 
 /// Reports what another wire says of an MCP server and the record has no word for, such as a filter of its tools: where the server is
 /// offered without it, more may be called than the client wanted.
@@ -79,6 +81,21 @@ pub(crate) fn report_as_function(loss: &mut LossCollector, tool: &UnifiedToolDef
         if is_there {
             loss.info(feature, format!("{path}/{member}"), "a function has no such member");
         }
+    }
+}
+
+/// Reports that a computer tool of another vendor's client is offered as Gemini's: who executes it gets calls of functions that the
+/// target chose the names of.
+pub(crate) fn report_actions(loss: &mut LossCollector, request: &UnifiedRequestV2, tool: &UnifiedToolDefinition, path: &str) {
+    let family = &request.source.profile.family;
+    let speaks_it = matches!(
+        family,
+        ProtocolFamily::GeminiGenerateContent | ProtocolFamily::VertexGemini | ProtocolFamily::GeminiInteractions
+    );
+    if !speaks_it {
+        let reason = "its actions come as calls of the target's own functions, whose names this client did not offer";
+        let requirement = tool.requirement.unwrap_or(UnifiedRequirement::Preferred);
+        loss.intent(requirement, Feature::of_tool(&tool.kind), path, reason);
     }
 }
 

@@ -519,3 +519,37 @@ fn results_of_one_turn_stand_in_one_message() {
             .any(|e| e.reason.contains("its own fields are left out"))
     );
 }
+
+#[test]
+fn calls_of_the_history_have_a_definition_whatever_became_of_the_tools() {
+    // The wire refuses calls without tools; the one that is offered here has no form on it.
+    for tools in [json!(null), json!([{"googleMaps": {}}])] {
+        let mut body = json!({"contents": [
+            {"role": "user", "parts": [{"text": "hi"}]},
+            {"role": "model", "parts": [{"functionCall": {"id": "c", "name": "f", "args": {}}}]},
+            {"role": "user", "parts": [{"functionResponse": {"id": "c", "name": "f", "response": {"output": "1"}}}]}]});
+        if tools.is_array() {
+            body["tools"] = tools;
+        }
+        let source = throughline_protocols::codec_of(&ProtocolFamily::GeminiGenerateContent).unwrap();
+        let decoded = source
+            .decode_request(body.to_string().as_bytes(), &DecodeContext::offline())
+            .unwrap();
+        let target = throughline_protocols::codec_of(&ProtocolFamily::AnthropicMessages).unwrap();
+        let context = EncodeContext::plain(Capabilities::of(target.capabilities()));
+        let encoded = target.encode_request(&decoded.unified, &context).unwrap();
+        let made: Value = serde_json::from_str(&encoded.body).unwrap();
+        assert_eq!(
+            made["tools"],
+            json!([{"name": "f", "input_schema": {"type": "object", "properties": {}}}])
+        );
+        assert_eq!(made["tool_choice"], json!({"type": "none"}));
+        assert!(
+            encoded
+                .loss
+                .entries
+                .iter()
+                .any(|e| e.feature == "tool.function" && e.path == "/tools")
+        );
+    }
+}

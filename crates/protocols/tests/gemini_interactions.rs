@@ -161,6 +161,24 @@ fn every_field_comes_back_and_has_its_place_in_the_record() {
         ),
         (
             "tools",
+            json!([{"type": "computer_use", "environment": "desktop", "excluded_predefined_functions": ["drag_and_drop"]}]),
+            "/tools/0/config/excludedActions/0",
+            json!("drag_and_drop"),
+        ),
+        (
+            "tools",
+            json!([{"type": "computer_use", "environment": "mobile", "enable_prompt_injection_detection": false}]),
+            "/tools/0/config/injectionCheck",
+            json!(false),
+        ),
+        (
+            "tools",
+            json!([{"type": "computer_use", "environment": "browser", "disabled_safety_policies": ["account_creation"]}]),
+            "/tools/0/config/disabledSafetyPolicies/0",
+            json!("account_creation"),
+        ),
+        (
+            "tools",
             json!([{"type": "mcp_server", "name": "w", "url": "https://h/"}]),
             "/tools/0/config/serverLabel",
             json!("w"),
@@ -329,6 +347,31 @@ fn work_in_the_background_is_asked_for_where_it_may_be_stored() {
 
 fn interaction(status: &str, steps: &Value) -> Value {
     json!({"id": "v1_x", "object": "interaction", "model": "m", "status": status, "steps": steps})
+}
+
+#[test]
+fn an_answer_has_the_id_under_which_its_client_finds_it_again() {
+    let body = interaction(
+        "completed",
+        &json!([{"type": "model_output", "content": [{"type": "text", "text": "hi"}]}]),
+    );
+    let fold = fold_response(&CODEC, body.to_string().as_bytes());
+    let (resources, events) = (&fold.resources, &fold.events);
+    for (ours, expected) in [(None, "v1_x"), (Some("op_mine"), "op_mine")] {
+        let context = |stream| EncodeContext {
+            answer_id: ours.map(|id| throughline_format::UnifiedId::parse(id).unwrap()),
+            ..owner(resources, stream)
+        };
+        let whole: Value = serde_json::from_str(&CODEC.encode_response(&result_of(&fold), &context(false)).unwrap().body).unwrap();
+        assert_eq!(whole["id"], expected);
+        let mut encoder = CODEC.stream_encoder(&context(true));
+        let frames: Vec<Value> = events
+            .iter()
+            .flat_map(|event| encoder.push(event))
+            .map(|frame| serde_json::from_str(&frame.data).unwrap())
+            .collect();
+        assert_eq!(frames.last().unwrap()["interaction"]["id"], expected);
+    }
 }
 
 fn answer_again(body: &Value) -> Value {

@@ -15,6 +15,26 @@ pub enum OpenAiApi {
     Chat,
 }
 
+/// Which version of the Gemini API an account is asked with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GeminiApi {
+    /// `/v1beta`, which has everything.
+    #[default]
+    V1Beta,
+    /// `/v1`: no tools, no instructions, no thinking.
+    V1,
+}
+
+impl GeminiApi {
+    /// The word in paths, and that of the codec's dialect.
+    const fn word(self) -> &'static str {
+        match self {
+            Self::V1Beta => "v1beta",
+            Self::V1 => "v1",
+        }
+    }
+}
+
 /// Kind of a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProviderKind {
@@ -29,7 +49,7 @@ pub enum ProviderKind {
     /// Cursor's Cloud Agents.
     Cursor,
     /// The Gemini API's GenerateContent.
-    Gemini,
+    Gemini(GeminiApi),
     /// Gemini on Vertex, in one project and location.
     Vertex,
     /// The Antigravity envelope.
@@ -53,10 +73,27 @@ impl ProviderKind {
             Self::OpenAi(OpenAiApi::Responses) | Self::Azure(OpenAiApi::Responses) => ProtocolFamily::OpenAiResponses,
             Self::OpenAi(OpenAiApi::Chat) | Self::Azure(OpenAiApi::Chat) | Self::OpenAiCompatible => ProtocolFamily::OpenAiChat,
             Self::Cursor => ProtocolFamily::CursorSdk,
-            Self::Gemini => ProtocolFamily::GeminiGenerateContent,
+            Self::Gemini(_) => ProtocolFamily::GeminiGenerateContent,
             Self::Vertex => ProtocolFamily::VertexGemini,
             Self::Antigravity => ProtocolFamily::Antigravity,
             Self::Interactions => ProtocolFamily::GeminiInteractions,
+        }
+    }
+
+    /// The dialect of the protocol that the kind itself decides.
+    pub const fn dialect(self) -> Option<&'static str> {
+        match self {
+            // The other version is what the codec speaks by itself.
+            Self::Gemini(GeminiApi::V1) => Some(GeminiApi::V1.word()),
+            Self::Anthropic
+            | Self::OpenAi(_)
+            | Self::Azure(_)
+            | Self::OpenAiCompatible
+            | Self::Cursor
+            | Self::Gemini(GeminiApi::V1Beta)
+            | Self::Vertex
+            | Self::Antigravity
+            | Self::Interactions => None,
         }
     }
 
@@ -66,7 +103,7 @@ impl ProviderKind {
             Self::Anthropic => Some("https://api.anthropic.com"),
             Self::OpenAi(_) => Some("https://api.openai.com/v1"),
             Self::Cursor => Some("https://api.cursor.com"),
-            Self::Gemini | Self::Interactions => Some("https://generativelanguage.googleapis.com"),
+            Self::Gemini(_) | Self::Interactions => Some("https://generativelanguage.googleapis.com"),
             Self::Antigravity => Some("https://cloudcode-pa.googleapis.com"),
             // The address is that of the resource, region or server.
             Self::Azure(_) | Self::OpenAiCompatible | Self::Vertex => None,
@@ -81,7 +118,7 @@ impl ProviderKind {
             Self::Azure(_) => "azure",
             Self::OpenAiCompatible => "openai-compatible",
             Self::Cursor => "cursor",
-            Self::Gemini => "gemini",
+            Self::Gemini(_) => "gemini",
             Self::Vertex => "vertex",
             Self::Antigravity => "antigravity",
             Self::Interactions => "gemini-interactions",
@@ -93,7 +130,7 @@ impl ProviderKind {
         match self {
             Self::Anthropic => Some("anthropic"),
             Self::OpenAi(_) => Some("openai"),
-            Self::Gemini | Self::Interactions => Some("google"),
+            Self::Gemini(_) | Self::Interactions => Some("google"),
             // Models of several vendors; Cursor's runtime chooses one itself.
             Self::Azure(_) | Self::OpenAiCompatible | Self::Cursor | Self::Vertex | Self::Antigravity => None,
         }
@@ -117,9 +154,9 @@ impl ProviderKind {
             Self::Cursor => plain("/v1/agents"),
             Self::Interactions => plain("/v1beta/interactions"),
             Self::Antigravity => Some((Cow::Owned(format!("/v1internal:{method}")), query)),
-            Self::Gemini => {
+            Self::Gemini(api) => {
                 let model = in_path(model, &["models/", "tunedModels/", "dynamic/"], "models/")?;
-                Some((Cow::Owned(format!("/v1beta/{model}:{method}")), query))
+                Some((Cow::Owned(format!("/{}/{model}:{method}", api.word())), query))
             }
             Self::Vertex => {
                 let model = in_path(model, &["publishers/", "endpoints/"], "publishers/google/models/")?;
@@ -140,7 +177,7 @@ impl ProviderKind {
             | Self::OpenAiCompatible
             | Self::Anthropic
             | Self::Cursor
-            | Self::Gemini
+            | Self::Gemini(_)
             | Self::Vertex
             | Self::Antigravity => return None,
         };
@@ -152,7 +189,8 @@ impl ProviderKind {
     pub(crate) const fn redundant_suffix(self) -> Option<&'static str> {
         match self {
             Self::Anthropic | Self::Cursor | Self::Vertex => Some("/v1"),
-            Self::Gemini | Self::Interactions => Some("/v1beta"),
+            Self::Gemini(GeminiApi::V1) => Some("/v1"),
+            Self::Gemini(GeminiApi::V1Beta) | Self::Interactions => Some("/v1beta"),
             Self::OpenAi(_) | Self::Azure(_) | Self::OpenAiCompatible | Self::Antigravity => None,
         }
     }
@@ -167,7 +205,7 @@ impl ProviderKind {
                 name: "api-key",
                 prefix: "",
             },
-            Self::Gemini | Self::Interactions => CredentialHeader {
+            Self::Gemini(_) | Self::Interactions => CredentialHeader {
                 name: "x-goog-api-key",
                 prefix: "",
             },
@@ -183,9 +221,13 @@ impl ProviderKind {
         match self {
             Self::Anthropic => &[("anthropic-version", "2023-06-01")],
             Self::Interactions => &[("api-revision", "2026-05-20")],
-            Self::OpenAi(_) | Self::Azure(_) | Self::OpenAiCompatible | Self::Cursor | Self::Gemini | Self::Vertex | Self::Antigravity => {
-                &[]
-            }
+            Self::OpenAi(_)
+            | Self::Azure(_)
+            | Self::OpenAiCompatible
+            | Self::Cursor
+            | Self::Gemini(_)
+            | Self::Vertex
+            | Self::Antigravity => &[],
         }
     }
 }
@@ -261,22 +303,28 @@ mod tests {
     fn the_model_stands_in_the_path_and_nothing_else_does() {
         let cases = [
             (
-                ProviderKind::Gemini,
+                ProviderKind::Gemini(GeminiApi::V1Beta),
                 "gemini-3-pro",
                 false,
                 Some("/v1beta/models/gemini-3-pro:generateContent"),
             ),
             (
-                ProviderKind::Gemini,
+                ProviderKind::Gemini(GeminiApi::V1Beta),
                 "models/gemini-3-pro",
                 true,
                 Some("/v1beta/models/gemini-3-pro:streamGenerateContent?alt=sse"),
             ),
             (
-                ProviderKind::Gemini,
+                ProviderKind::Gemini(GeminiApi::V1Beta),
                 "tunedModels/x",
                 false,
                 Some("/v1beta/tunedModels/x:generateContent"),
+            ),
+            (
+                ProviderKind::Gemini(GeminiApi::V1),
+                "gemini-3-pro",
+                true,
+                Some("/v1/models/gemini-3-pro:streamGenerateContent?alt=sse"),
             ),
             (
                 ProviderKind::Vertex,
@@ -292,9 +340,9 @@ mod tests {
                 Some("/v1internal:streamGenerateContent?alt=sse"),
             ),
             (ProviderKind::Interactions, "m", true, Some("/v1beta/interactions")),
-            (ProviderKind::Gemini, "../files", false, None),
-            (ProviderKind::Gemini, "a?key=b", false, None),
-            (ProviderKind::Gemini, "a:b", false, None),
+            (ProviderKind::Gemini(GeminiApi::V1Beta), "../files", false, None),
+            (ProviderKind::Gemini(GeminiApi::V1Beta), "a?key=b", false, None),
+            (ProviderKind::Gemini(GeminiApi::V1Beta), "a:b", false, None),
             (ProviderKind::Vertex, "", false, None),
         ];
         for (kind, model, stream, expected) in cases {

@@ -25,7 +25,7 @@ pub use credential::Credential;
 pub use cursor::FollowPolicy;
 pub use endpoint::Endpoint;
 pub use grant::Grant;
-pub use kind::{OpenAiApi, ProviderKind};
+pub use kind::{GeminiApi, OpenAiApi, ProviderKind};
 pub use provider::{Provider, ProviderSpec, TargetOptions};
 pub use retry::RetryPolicy;
 pub use upstream::{HttpUpstream, Timeouts};

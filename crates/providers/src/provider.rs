@@ -172,7 +172,7 @@ impl Provider {
         Ok(Self {
             name: spec.name,
             kind: spec.kind,
-            dialect: spec.dialect,
+            dialect: spec.dialect.or_else(|| spec.kind.dialect().map(str::to_owned)),
             reasoning_tags: spec.reasoning_tags,
             codec,
             owner,

@@ -17,7 +17,7 @@ use std::time::Duration;
 use support::{ErrorCodec, Server, Step};
 use throughline_engine::ports::{UpstreamCall, UpstreamReply};
 use throughline_format::{ErrorCategory, Timestamp, UnifiedError, UnifiedId};
-use throughline_providers::{Credential, OpenAiApi, Provider, ProviderKind, ProviderSpec, RetryPolicy, TargetOptions, Timeouts};
+use throughline_providers::{Credential, GeminiApi, OpenAiApi, Provider, ProviderKind, ProviderSpec, RetryPolicy, TargetOptions, Timeouts};
 use throughline_store::{KeyRing, OsRandom, Vault};
 
 const KEY: &str = "sk-secret-0123456789";
@@ -102,9 +102,15 @@ async fn each_kind_has_its_path_and_headers_and_no_client_secret() {
             "anthropic-version: 2023-06-01",
         ),
         (
-            ProviderKind::Gemini,
+            ProviderKind::Gemini(GeminiApi::V1Beta),
             "/v1beta",
             "POST /v1beta/models/m:generateContent ",
+            "x-goog-api-key: sk-secret-0123456789",
+        ),
+        (
+            ProviderKind::Gemini(GeminiApi::V1),
+            "/v1/",
+            "POST /v1/models/m:generateContent ",
             "x-goog-api-key: sk-secret-0123456789",
         ),
         (

@@ -25,6 +25,11 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
         name: "unreferenced artifacts",
         sql: include_str!("migrations/0002_unreferenced_artifacts.sql"),
     },
+    Migration {
+        number: 3,
+        name: "deleted operations",
+        sql: include_str!("migrations/0003_deleted_operations.sql"),
+    },
 ];
 
 /// The schema that this program writes: the number of the last migration. Independent of the format's version.

@@ -1,4 +1,4 @@
-//! Physical removal of deleted conversations: children first, parent last, in transactions of a few hundred rows.
+//! Physical removal of deleted conversations, and of the events of deleted operations: children first, parent last, in transactions of a few hundred rows.
 //!
 //! A conversation that is marked stays marked, so a step that is killed is simply gone on with at the next one.
 
@@ -53,8 +53,13 @@ pub(crate) fn step(connection: &Connection, request: SweepRequest) -> Result<Swe
             None => break,
         }
     }
+    step.deleted_operations()?;
     transaction.commit().map_err(sql)?;
-    report.more = exists(connection, "SELECT 1 FROM conversations WHERE deleted = 1", [])?;
+    report.more = exists(
+        connection,
+        "SELECT 1 FROM conversations WHERE deleted = 1 UNION ALL SELECT 1 FROM operations WHERE deleted = 1",
+        [],
+    )?;
     if !report.more {
         give_back_pages(connection)?;
     }
@@ -140,22 +145,7 @@ impl Step<'_> {
             let Some((operation, result_bytes)) = found else {
                 return Ok(());
             };
-            let (first, last) = (operation << 32, (operation << 32) | 0xFFFF_FFFF);
-            let text = "SELECT event_key, octet_length(body) FROM stream_events WHERE event_key BETWEEN ?1 AND ?2 ORDER BY event_key DESC LIMIT ?3";
-            if let Some((lowest, whole)) = self.measure(text, params![first, last, self.room()])? {
-                let rows = run(
-                    self.connection,
-                    "DELETE FROM stream_events WHERE event_key BETWEEN ?1 AND ?2",
-                    params![lowest, last],
-                )?;
-                self.took(rows);
-                if !whole {
-                    self.room = 0;
-                }
-            }
-            if self.bytes == 0 {
-                self.room = 0;
-            }
+            self.events(operation)?;
             if self.room > 0 {
                 run(self.connection, "DELETE FROM operations WHERE number = ?1", [operation])?;
                 self.took(1);
@@ -163,6 +153,44 @@ impl Step<'_> {
                 if self.bytes == 0 {
                     self.room = 0;
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// As many events of an operation as there is room for; without room left they were not all.
+    fn events(&mut self, operation: i64) -> Result<()> {
+        let (first, last) = (operation << 32, (operation << 32) | 0xFFFF_FFFF);
+        let text =
+            "SELECT event_key, octet_length(body) FROM stream_events WHERE event_key BETWEEN ?1 AND ?2 ORDER BY event_key DESC LIMIT ?3";
+        if let Some((lowest, whole)) = self.measure(text, params![first, last, self.room()])? {
+            let rows = run(
+                self.connection,
+                "DELETE FROM stream_events WHERE event_key BETWEEN ?1 AND ?2",
+                params![lowest, last],
+            )?;
+            self.took(rows);
+            if !whole {
+                self.room = 0;
+            }
+        }
+        if self.bytes == 0 {
+            self.room = 0;
+        }
+        Ok(())
+    }
+
+    /// The events of operations that were deleted by themselves. Their rows stay, so that nothing takes their numbers or names.
+    fn deleted_operations(&mut self) -> Result<()> {
+        while self.room > 0 {
+            let text = "SELECT number FROM operations WHERE deleted = 1 ORDER BY number LIMIT 1";
+            let Some(operation) = one(self.connection, text, [], |row| number(row, 0))? else {
+                return Ok(());
+            };
+            self.events(operation)?;
+            if self.room > 0 {
+                run(self.connection, "UPDATE operations SET deleted = 2 WHERE number = ?1", [operation])?;
+                self.took(1);
             }
         }
         Ok(())

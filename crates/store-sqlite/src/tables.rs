@@ -119,6 +119,10 @@ impl Tables for SqliteTables<'_> {
         operations::insert(self.connection, self.own()?, operation)
     }
 
+    fn delete_operation(&mut self, id: &UnifiedId) -> Result<bool> {
+        operations::delete(self.connection, id)
+    }
+
     fn update_operation(&mut self, operation: &UnifiedOperation) -> Result<()> {
         operations::update(self.connection, operation)
     }

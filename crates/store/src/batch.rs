@@ -64,6 +64,12 @@ pub enum WriteOp {
         /// The result.
         result: Box<UnifiedResultV2>,
     },
+    /// Hides an operation that has ended from every read, with its events and its result; [`crate::StateWriter::sweep`] removes
+    /// the events. What it appended to the journal stays: later turns stand on it.
+    DeleteOperation {
+        /// The operation.
+        operation_id: UnifiedId,
+    },
     /// An owner-private payload.
     PutResource(Box<SealedResource>),
     /// A private resource became stale, expired, revoked or invalid; [`ResourceStatus::next`] says what may follow what.
@@ -233,7 +239,7 @@ impl WriteBatch {
 impl WriteOp {
     /// Whether this is one of the mutations that move the retention clock (spec, "Retention and cleanup").
     ///
-    /// A branch alone, an annotation, indexes, pins and leases are not in the list; what comes with them is.
+    /// A branch alone, an annotation, a deletion, indexes, pins and leases are not in the list; what comes with them is.
     pub const fn touches(&self) -> bool {
         match self {
             Self::AppendItems { .. }
@@ -259,6 +265,7 @@ impl WriteOp {
             | Self::UnpinArtifact { .. }
             | Self::AcquireLease(_)
             | Self::ReleaseLease { .. }
+            | Self::DeleteOperation { .. }
             | Self::DeleteConversation { .. } => false,
         }
     }

@@ -233,6 +233,8 @@ pub struct OperationFilter {
     pub conversation_id: Option<UnifiedId>,
     /// Of this principal only.
     pub principal_ref: Option<String>,
+    /// Deleted ones instead: they only tell what of a conversation is left.
+    pub deleted: bool,
     /// In one of these states; empty is any.
     pub states: Vec<OperationState>,
     /// After this one in the order of the list.
@@ -246,6 +248,7 @@ impl Default for OperationFilter {
         Self {
             conversation_id: None,
             principal_ref: None,
+            deleted: false,
             states: Vec::new(),
             after: None,
             limit: MAX_PAGE,

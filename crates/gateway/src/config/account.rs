@@ -3,7 +3,7 @@
 use super::reader::{Placed, Section};
 use super::{CredentialSource, beside};
 use std::path::Path;
-use throughline_providers::{OpenAiApi, ProviderKind};
+use throughline_providers::{GeminiApi, OpenAiApi, ProviderKind};
 
 const NO_KEYS: &str = "keys do not belong in the file; name a variable with api_key_env";
 const NO_TOKENS: &str = "tokens do not belong in the file; name a variable with access_token_env";
@@ -27,7 +27,7 @@ const KINDS: &[(&str, ProviderKind)] = &[
     ("openai", ProviderKind::OpenAi(OpenAiApi::Responses)),
     ("azure", ProviderKind::Azure(OpenAiApi::Responses)),
     ("openai-compatible", ProviderKind::OpenAiCompatible),
-    ("gemini", ProviderKind::Gemini),
+    ("gemini", ProviderKind::Gemini(GeminiApi::V1Beta)),
     ("vertex", ProviderKind::Vertex),
     ("antigravity", ProviderKind::Antigravity),
     ("interactions", ProviderKind::Interactions),
@@ -40,8 +40,8 @@ pub(super) fn kind(section: &Section<'_, '_>) -> Option<ProviderKind> {
     let word = section.required("kind");
     let api = section.text("api");
     let word = word?.value;
-    if api.is_some() && !matches!(word.as_str(), "openai" | "azure") {
-        section.problem("api", "belongs to the kinds \"openai\" and \"azure\" only");
+    if api.is_some() && !matches!(word.as_str(), "openai" | "azure" | "gemini") {
+        section.problem("api", "belongs to the kinds \"openai\", \"azure\" and \"gemini\" only");
     }
     let Some((_, kind)) = KINDS.iter().find(|(known, _)| *known == word) else {
         let known: Vec<&str> = KINDS.iter().map(|(word, _)| *word).collect();
@@ -56,9 +56,16 @@ pub(super) fn kind(section: &Section<'_, '_>) -> Option<ProviderKind> {
     match (kind, api.as_ref().map(|api| api.value.as_str())) {
         (ProviderKind::OpenAi(_), Some("chat")) => Some(ProviderKind::OpenAi(OpenAiApi::Chat)),
         (ProviderKind::Azure(_), Some("chat")) => Some(ProviderKind::Azure(OpenAiApi::Chat)),
-        (ProviderKind::OpenAi(_) | ProviderKind::Azure(_), Some("responses")) | (_, None) => Some(*kind),
+        (ProviderKind::Gemini(_), Some("v1")) => Some(ProviderKind::Gemini(GeminiApi::V1)),
+        (ProviderKind::OpenAi(_) | ProviderKind::Azure(_), Some("responses")) | (ProviderKind::Gemini(_), Some("v1beta")) | (_, None) => {
+            Some(*kind)
+        }
         (ProviderKind::OpenAi(_) | ProviderKind::Azure(_), Some(_)) => {
             section.problem("api", "expected \"responses\" or \"chat\"");
+            None
+        }
+        (ProviderKind::Gemini(_), Some(_)) => {
+            section.problem("api", "expected \"v1beta\" or \"v1\"");
             None
         }
         (_, Some(_)) => None,

@@ -1,7 +1,7 @@
 //! Conversations of the native API: /unified/v2/conversations and what stands below it.
 
 use super::App;
-use super::failure::{Failure, json};
+use super::failure::{Failure, done, json};
 use super::gate::Scope;
 use super::lists::{self, Page};
 use super::view::View;
@@ -98,11 +98,7 @@ pub(super) async fn one((State(app), Extension(scope), Extension(principal)): As
 pub(super) async fn delete((State(app), Extension(scope), Extension(principal)): Asked, Path(id): Path<String>) -> Response<Body> {
     let deleted = async { app.engine.delete_conversation(&principal, &conversation_id(&id)?).await };
     match deleted.await {
-        Ok(()) => {
-            let mut response = Response::new(Body::empty());
-            *response.status_mut() = StatusCode::NO_CONTENT;
-            response
-        }
+        Ok(()) => done(),
         Err(error) => Failure::from(error).respond(&scope),
     }
 }

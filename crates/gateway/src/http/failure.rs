@@ -88,6 +88,13 @@ pub(crate) fn json(status: StatusCode, body: impl Into<Body>) -> Response<Body> 
     response
 }
 
+/// An answer without a body: what was asked for is done, and there is nothing to show.
+pub(crate) fn done() -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response
+}
+
 /// An answer that is an event stream.
 pub(crate) fn event_stream(body: Body) -> Response<Body> {
     let mut response = Response::new(body);

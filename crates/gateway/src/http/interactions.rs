@@ -8,6 +8,7 @@ use super::App;
 use super::failure::{Failure, event_stream, json};
 use super::gate::Scope;
 use super::inbound::ProtocolFraming;
+use super::lists;
 use super::relay;
 use axum::Extension;
 use axum::body::Body;
@@ -131,19 +132,16 @@ pub(super) async fn cancel(
     }
 }
 
-/// DELETE: interactions go with their conversation, not one by one.
+/// DELETE: it is not found any more, and nothing goes on from it by its ID.
 pub(super) async fn delete(
     State(app): State<Arc<App>>,
     Extension(scope): Extension<Scope>,
     Extension(principal): Extension<Principal>,
     Path(id): Path<String>,
 ) -> Response<Body> {
-    let error = match app.operation(&principal, &id).await {
-        Ok(_) => {
-            let message = "an interaction is not deleted by itself; it goes with its conversation, when its retention time is over";
-            UnifiedError::new(ErrorCategory::Unsupported, "delete", message)
-        }
-        Err(error) => error,
-    };
-    Failure::from(error).respond(&scope)
+    let deleted = async { app.engine.delete_operation(&principal, &lists::id(&id, "operation")?).await };
+    match deleted.await {
+        Ok(()) => json(StatusCode::OK, "{}".to_owned()),
+        Err(error) => Failure::from(error).respond(&scope),
+    }
 }

@@ -184,7 +184,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/unified/v2/import", post(bundles::import))
         .route("/unified/v2/operations", get(operations::list).post(start::begin))
         .route("/v1beta/models", get(models::list))
-        .route("/unified/v2/operations/{id}", get(operations::one))
+        .route("/unified/v2/operations/{id}", get(operations::one).delete(operations::delete))
         .route("/unified/v2/operations/{id}/events", get(events::stream))
         .route("/unified/v2/operations/{id}/cancel", post(operations::cancel))
         .route("/unified/v2/operations/{id}/approvals", post(operations::decide))

@@ -74,7 +74,23 @@ pub(super) async fn call(
         },
         ..Shape::default()
     };
-    inbound::turn(app, codec, scope, principal, headers, body, shape).await
+    let as_array = method == Method::Stream && matches!(shape.container, Container::Array);
+    let answer = inbound::turn(app, codec, scope, principal, headers, body, shape).await;
+    if as_array && !answer.status().is_success() {
+        return in_array(answer).await;
+    }
+    answer
+}
+
+/// Bytes of an error that are looked at; the gateway writes none that is longer.
+const ERROR_BYTES: usize = 1 << 20;
+
+/// A refusal as whoever reads the array expects it: the array's only element.
+async fn in_array(refusal: Response<Body>) -> Response<Body> {
+    let (mut parts, body) = refusal.into_parts();
+    let error = axum::body::to_bytes(body, ERROR_BYTES).await.unwrap_or_default();
+    parts.headers.remove(axum::http::header::CONTENT_LENGTH);
+    Response::from_parts(parts, Body::from([b"[".as_slice(), &error, b"]"].concat()))
 }
 
 #[cfg(test)]

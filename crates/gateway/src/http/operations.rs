@@ -1,7 +1,7 @@
-//! Operations that exist: GET /unified/v2/operations and /operations/{id}, its loss, and POST .../cancel and .../approvals.
+//! Operations that exist: GET /unified/v2/operations and /operations/{id}, its loss, POST .../cancel and .../approvals, DELETE.
 
 use super::App;
-use super::failure::{Failure, json};
+use super::failure::{Failure, done, json};
 use super::gate::Scope;
 use super::lists::{self, Page};
 use super::view::View;
@@ -193,6 +193,20 @@ pub(super) async fn decide(
     };
     match decided.await {
         Ok(body) => json(StatusCode::OK, body),
+        Err(error) => Failure::from(error).respond(&scope),
+    }
+}
+
+/// DELETE: the operation is not found any more. 204.
+pub(super) async fn delete(
+    State(app): State<Arc<App>>,
+    Extension(scope): Extension<Scope>,
+    Extension(principal): Extension<Principal>,
+    Path(id): Path<String>,
+) -> Response<Body> {
+    let deleted = async { app.engine.delete_operation(&principal, &lists::id(&id, "operation")?).await };
+    match deleted.await {
+        Ok(()) => done(),
         Err(error) => Failure::from(error).respond(&scope),
     }
 }

@@ -8,7 +8,7 @@ use throughline_format::{ProtocolFamily, UnifiedRequirement};
 use throughline_gateway::config::{CredentialSource, Durability, LogFormat, Problem, parse};
 use throughline_gateway::system::SystemClock;
 use throughline_protocols::Feature;
-use throughline_providers::{OpenAiApi, ProviderKind};
+use throughline_providers::{GeminiApi, OpenAiApi, ProviderKind};
 
 fn clock() -> Arc<dyn Clock> {
     Arc::new(SystemClock)
@@ -215,8 +215,17 @@ fn errors_of_providers() {
     );
     check(
         "[providers.x]\nkind = \"gemini\"\napi = \"chat\"\napi_key_env = \"KEY\"\n",
-        &["throughline.toml:3: providers.x.api: belongs to the kinds \"openai\" and \"azure\" only"],
+        &["throughline.toml:3: providers.x.api: expected \"v1beta\" or \"v1\""],
     );
+    check(
+        "[providers.x]\nkind = \"anthropic\"\napi = \"chat\"\napi_key_env = \"KEY\"\n",
+        &["throughline.toml:3: providers.x.api: belongs to the kinds \"openai\", \"azure\" and \"gemini\" only"],
+    );
+    for (api, kind) in [("v1beta", GeminiApi::V1Beta), ("v1", GeminiApi::V1)] {
+        let text = format!("[providers.x]\nkind = \"gemini\"\napi = \"{api}\"\napi_key_env = \"KEY\"\n");
+        let config = parse(&text, Path::new("throughline.toml")).unwrap();
+        assert_eq!(config.providers[0].kind, ProviderKind::Gemini(kind));
+    }
     check(
         "[providers.x]\nkind = \"openai-compatible\"\n",
         &["throughline.toml:1: providers.x.base_url: is missing; a compatible server has no address of its own"],
@@ -272,7 +281,7 @@ access_token_env = "TOKEN"
     assert_eq!(
         [gemini, interactions, vertex, antigravity].map(|provider| provider.kind),
         [
-            ProviderKind::Gemini,
+            ProviderKind::Gemini(GeminiApi::V1Beta),
             ProviderKind::Interactions,
             ProviderKind::Vertex,
             ProviderKind::Antigravity

@@ -58,7 +58,8 @@ pub(super) fn encode(request: &UnifiedRequestV2, context: &EncodeContext) -> Enc
 
     let mut tools = encode_tools::tools(&mut encoder, request);
     let mut choice = encode_tools::choice(&mut encoder, request, &tools);
-    if request.tools.is_empty() && !native {
+    // Calls are refused without tools, whether none were offered or none of them has a form here.
+    if tools.is_empty() && !native {
         tools = encode_tools::historic(&mut encoder, called(&turns));
         if !tools.is_empty() {
             choice = Some(typed("none", []));

@@ -105,7 +105,7 @@ macro_rules! features {
 
 const GEMINI_FEATURES: &[(F, Support)] = features![
     (F::ToolHostedCodeExecution, Lossless),
-    (F::ToolHostedComputerUse, Lossless),
+    (F::ToolHostedComputerUse, Degraded("its actions are calls of own functions")),
     (F::ToolHostedMcp, Lossless),
     (F::ToolHostedFileSearch, Lossless),
     (F::GenerationServiceTier, Lossless),
@@ -116,7 +116,7 @@ const GEMINI_FEATURES: &[(F, Support)] = features![
 
 const VERTEX_FEATURES: &[(F, Support)] = features![
     (F::ToolHostedCodeExecution, Lossless),
-    (F::ToolHostedComputerUse, Lossless),
+    (F::ToolHostedComputerUse, Degraded("its actions are calls of own functions")),
     (F::GenerationSafetySettings, Lossless),
     (F::OutputIncludes, Lossless), // own switches only; others are reported by the encoder
 ];

@@ -205,6 +205,9 @@ fn config_of(member: &str, value: &Json) -> Option<UnifiedHostedToolConfig> {
         "computerUse" => {
             config.environment = text("environment").map(|word| word.trim_start_matches("ENVIRONMENT_").to_ascii_lowercase());
             config.excluded_actions = list("excludedPredefinedFunctions");
+            config.injection_check = raw::get(value, "enablePromptInjectionDetection").and_then(|v| v.decode().ok());
+            config.disabled_safety_policies =
+                list("disabledSafetyPolicies").map(|words| words.iter().map(|word| word.to_ascii_lowercase()).collect());
         }
         "mcpServers" => {
             let first = value.decode::<Vec<Json>>().ok().and_then(|l| l.into_iter().next());

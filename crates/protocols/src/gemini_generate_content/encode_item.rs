@@ -4,6 +4,7 @@ use super::encode_part::{PartEncoder, Place, part_of, text};
 use super::kept::{is_made, signature_of_item};
 use super::models::Generation;
 use super::tool_names::{MAX_NAME, wire_name};
+use super::versions;
 use crate::call_arguments;
 use crate::feature::Feature;
 use crate::raw::{self, json, object, put};
@@ -59,6 +60,23 @@ impl PartEncoder<'_> {
                     made.extend(parts.into_iter().map(|json| (Piece::Part(json), path.clone())));
                 }
                 made
+            }
+            UnifiedItemBody::Reasoning(_) if self.reduced => {
+                self.lost(Warning, Feature::ReasoningText, place, versions::NO_MEMBER);
+                Vec::new()
+            }
+            UnifiedItemBody::ToolCall(_) if self.reduced => self.told(item, place),
+            UnifiedItemBody::ToolResult(result) if self.reduced => {
+                let unsaid = |part: &&UnifiedContentPart| visible_text(std::slice::from_ref(part)).is_empty() && part.as_text().is_none();
+                if result.output.iter().any(|part| unsaid(&part)) {
+                    self.lost(
+                        Warning,
+                        Feature::ToolResultMedia,
+                        place,
+                        "only the words of a result are told as text",
+                    );
+                }
+                self.told(item, place)
             }
             UnifiedItemBody::Reasoning(reasoning) => {
                 let mut made = Vec::new();

@@ -2,7 +2,7 @@
 
 use super::kept::{form_of, signature_of};
 use super::models::{Generation, generation};
-use super::{Dialect, kept};
+use super::{Dialect, kept, versions};
 use crate::context::EncodeContext;
 use crate::feature::Feature;
 use crate::google::media;
@@ -28,6 +28,8 @@ pub(super) struct PartEncoder<'a> {
     pub(super) model: String,
     /// Whether an answer is written and no history: then nobody checks what is sent back.
     pub(super) answering: bool,
+    /// Whether the target is asked in the version that has no more than texts and data.
+    pub(super) reduced: bool,
     /// Nodes that the schemas of the request may still unfold to.
     pub(super) schema_nodes: usize,
     /// Losses so far.
@@ -62,6 +64,7 @@ impl<'a> PartEncoder<'a> {
             profile: dialect.profile(),
             model: model.to_owned(),
             answering: false,
+            reduced: versions::is_reduced(dialect, context.dialect.as_deref()),
             schema_nodes: super::schema::MAX_NODES,
             loss: LossCollector::new(),
         }
@@ -76,9 +79,14 @@ impl<'a> PartEncoder<'a> {
         }
     }
 
+    /// Whether the name of the model tells that it is none of Gemini's, whoever serves it.
+    pub(super) fn serves_another_vendor(&self) -> bool {
+        generation(&self.model) == Generation::Foreign
+    }
+
     /// Whether something came over this very protocol.
     pub(super) fn is_native(&self, profile: Option<&UnifiedProtocolProfile>) -> bool {
-        profile.is_some_and(|p| p.family == self.profile.family)
+        !self.reduced && profile.is_some_and(|p| p.family == self.profile.family)
     }
 
     /// Whether an item came over this very protocol.
@@ -99,6 +107,10 @@ impl<'a> PartEncoder<'a> {
         signature: Option<String>,
         place: Place<'_>,
     ) -> Json {
+        if self.reduced {
+            self.unsaid(references, place);
+            return part;
+        }
         let entries = unmapped_of(references, &self.profile, self.context);
         for reference in references.into_iter().flatten() {
             let foreign = reference.profile.family != self.profile.family;
@@ -117,6 +129,17 @@ impl<'a> PartEncoder<'a> {
         match signature {
             Some(signature) => put(&part, "/thoughtSignature", &json(&signature)),
             None => part,
+        }
+    }
+
+    /// Reports what the version has no members for beside a part.
+    fn unsaid(&mut self, references: Option<&Vec<UnifiedProviderDataRef>>, place: Place<'_>) {
+        for reference in references.into_iter().flatten() {
+            if reference.schema == kept::SIGNATURE {
+                self.lost(Info, Feature::ReasoningSignature, place, versions::NO_MEMBER);
+            } else if reference.schema.ends_with("/unmapped@1") {
+                self.lost(Info, Feature::WireUnmapped, place, versions::NO_MEMBER);
+            }
         }
     }
 
@@ -204,6 +227,9 @@ impl<'a> PartEncoder<'a> {
             UnifiedDataSource::Url(url) => {
                 if let Some((media_type, data)) = crate::media::data_url(&url.url) {
                     self.inline(crate::media::bare_type(media_type), data.to_owned(), native, feature, place)?
+                } else if self.reduced {
+                    self.lost(Warning, feature, place, "version v1 of the API reads only data in the body");
+                    return None;
                 } else {
                     let told = about.media_type.clone();
                     let media_type = told.or_else(|| media::guessed_type(&url.url).filter(|_| !native).map(str::to_owned));
@@ -243,11 +269,19 @@ impl<'a> PartEncoder<'a> {
                 made = put(&made, &format!("/videoMetadata/{key}"), &value);
             }
         }
-        if about.resolution.is_some() {
+        let (resolution, detail) = if self.reduced {
+            if about.resolution.is_some() || about.detail.is_some() {
+                self.lost(Info, Feature::PartImageDetail, place, versions::NO_MEMBER);
+            }
+            (&None, &None)
+        } else {
+            (&about.resolution, &about.detail)
+        };
+        if resolution.is_some() {
             let at = format!("{}/media/resolution", place.path);
             self.loss.remark(Feature::WireSpelling, at, "said by the wire's own word");
         }
-        match &about.resolution {
+        match resolution {
             Some(MediaResolution::Word(word)) => {
                 let level = format!("MEDIA_RESOLUTION_{}", media::resolution_word(*word));
                 made = put(&made, "/mediaResolution/level", &json(&level));
@@ -255,7 +289,7 @@ impl<'a> PartEncoder<'a> {
             Some(MediaResolution::Tokens(tokens)) => made = put(&made, "/mediaResolution/numTokens", &json(&tokens.tokens)),
             None => {}
         }
-        if let Some(detail) = &about.detail {
+        if let Some(detail) = detail {
             use throughline_format::media::ImageDetail;
             let level = match detail {
                 ImageDetail::Low => Some("MEDIA_RESOLUTION_LOW"),
@@ -268,7 +302,7 @@ impl<'a> PartEncoder<'a> {
                 place,
                 "said as a media resolution, where there is one",
             );
-            if let (Some(level), None) = (level, &about.resolution) {
+            if let (Some(level), None) = (level, resolution) {
                 made = put(&made, "/mediaResolution/level", &json(level));
             }
         }

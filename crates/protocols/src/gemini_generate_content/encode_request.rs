@@ -1,7 +1,7 @@
 //! [`UnifiedRequestV2`] as a request of the wire.
 
 use super::encode_part::PartEncoder;
-use super::{Dialect, encode_settings, encode_tools, encode_turns, kept};
+use super::{Dialect, encode_settings, encode_tools, encode_turns, kept, versions};
 use crate::codec::Encoded;
 use crate::context::EncodeContext;
 use crate::feature::Feature;
@@ -14,20 +14,39 @@ use throughline_format::{Json, PartBody, UnifiedItem, UnifiedItemBody, UnifiedRe
 /// Writes a request body.
 pub(super) fn encode(dialect: Dialect, request: &UnifiedRequestV2, context: &EncodeContext) -> Encoded {
     let model = context.target_model.clone().unwrap_or_else(|| request.model.requested.clone());
+    let taught;
+    let context = if versions::is_reduced(dialect, context.dialect.as_deref()) {
+        taught = versions::taught(context);
+        &taught
+    } else {
+        context
+    };
     let mut encoder = PartEncoder::new(context, dialect, &model);
     encoder.loss.report_intents_without_store(request, &context.capabilities);
+    unsent_resources(&mut encoder, request);
+    let reduced;
+    let request = if encoder.reduced {
+        reduced = versions::reduced(&mut encoder, request);
+        &reduced
+    } else {
+        request
+    };
     if dialect != Dialect::Antigravity {
         encoder
             .loss
             .remark(Feature::RecordBookkeeping, "/model/requested", "the URL names the model");
     }
+    let speaks_it = request.source.profile.family == encoder.profile.family;
     let native = encoder.is_native(Some(&request.source.profile));
     let root = |schema: &str| {
-        let bytes = context.private.root_payload(schema).filter(|_| native);
+        let bytes = context.private.root_payload(schema).filter(|_| speaks_it);
         bytes.map(|bytes| raw::entries(&bytes)).unwrap_or_default()
     };
-    let fields = root(&side::unmapped_schema(&encoder.profile));
-    let form = root(kept::BODY);
+    let mut fields = root(&side::unmapped_schema(&encoder.profile));
+    let form = if encoder.reduced { Vec::new() } else { root(kept::BODY) };
+    if encoder.reduced {
+        versions::only_known(&mut encoder, &mut fields);
+    }
 
     let system = system(&mut encoder, &request.conversation.items);
     let contents = encode_turns::contents(&mut encoder, &request.conversation.items);
@@ -69,7 +88,6 @@ pub(super) fn encode(dialect: Dialect, request: &UnifiedRequestV2, context: &Enc
     }
     body.extend(labels(&mut encoder, request, native).map(|l| ("labels".to_owned(), l)));
     body.extend(continuation(&encoder, request).map(|token| ("continuationToken".to_owned(), json(&token))));
-    unsent_resources(&mut encoder, request);
     if dialect == Dialect::Antigravity {
         let session = resource(&encoder, request, &ResourceType::Session);
         body.extend(session.map(|id| ("sessionId".to_owned(), json(&id))));
@@ -125,8 +143,11 @@ fn with_root(dialect: Dialect, body: Json, fields: &[UnmappedEntry], form: &[Unm
     body
 }
 
-/// The newest run of instructions.
+/// The newest run of instructions, where the version has a member for them.
 fn system(encoder: &mut PartEncoder<'_>, items: &[UnifiedItem]) -> Option<Json> {
+    if encoder.reduced {
+        return None;
+    }
     let newest = newest_instructions(items);
     let mut parts = Vec::new();
     let mut native = false;
@@ -186,15 +207,16 @@ fn resource(encoder: &PartEncoder<'_>, request: &UnifiedRequestV2, kind: &Resour
 
 /// The token that goes on with a cut answer.
 fn continuation(encoder: &PartEncoder<'_>, request: &UnifiedRequestV2) -> Option<String> {
-    let list = request.conversation.continuations.as_ref()?;
+    let list = request.conversation.continuations.as_ref().filter(|_| !encoder.reduced)?;
     let token = list.iter().find(|r| r.resource_type == ResourceType::Response)?;
     encoder.handle(&token.resource_id)
 }
 
 /// Resources of the request that the target may not see or has no place for.
 fn unsent_resources(encoder: &mut PartEncoder<'_>, request: &UnifiedRequestV2) {
-    let state = request.state.iter().flat_map(|s| s.resources.iter().flatten()).enumerate();
-    for (n, resource) in state {
+    // Without a place for any the table has said so.
+    let state = request.state.iter().filter(|_| !encoder.reduced);
+    for (n, resource) in state.flat_map(|s| s.resources.iter().flatten()).enumerate() {
         let placed = match resource.resource_type {
             ResourceType::CachedContent => true,
             ResourceType::Session => encoder.dialect == Dialect::Antigravity,
@@ -222,7 +244,7 @@ fn unsent_resources(encoder: &mut PartEncoder<'_>, request: &UnifiedRequestV2) {
     }
     let continuations = request.conversation.continuations.iter().flatten().enumerate();
     for (n, resource) in continuations {
-        if resource.resource_type != ResourceType::Response || encoder.handle(&resource.resource_id).is_none() {
+        if encoder.reduced || resource.resource_type != ResourceType::Response || encoder.handle(&resource.resource_id).is_none() {
             let path = format!("/conversation/continuations/{n}");
             let reason = "the target cannot go on from another owner's state";
             encoder.loss.held_elsewhere(&request.conversation, path, reason);

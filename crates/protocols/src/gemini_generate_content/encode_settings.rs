@@ -125,7 +125,8 @@ fn format(encoder: &mut PartEncoder<'_>, request: &UnifiedRequestV2, native: boo
     let Some(intent) = request.output.as_ref().and_then(|o| o.format.as_ref()) else {
         return Vec::new();
     };
-    let mime = |word: &str| ("responseMimeType".to_owned(), json(word));
+    let reduced = encoder.reduced;
+    let mime = |word: &str| (!reduced).then(|| ("responseMimeType".to_owned(), json(word)));
     let lost = |encoder: &mut PartEncoder<'_>, feature, path: &str, reason: &str| {
         encoder.loss.intent(intent.requirement, feature, path, reason);
     };
@@ -137,7 +138,7 @@ fn format(encoder: &mut PartEncoder<'_>, request: &UnifiedRequestV2, native: boo
     }
     match &intent.value {
         OutputFormat::Text(_) => Vec::new(),
-        OutputFormat::JsonObject(_) => vec![mime("application/json")],
+        OutputFormat::JsonObject(_) => mime("application/json").into_iter().collect(),
         OutputFormat::JsonSchema(wanted) => {
             if wanted.name.is_some() || wanted.description.is_some() {
                 encoder
@@ -164,11 +165,14 @@ fn format(encoder: &mut PartEncoder<'_>, request: &UnifiedRequestV2, native: boo
                 "/output/format/value/schema",
             );
             let key = if key { "responseJsonSchema" } else { "responseSchema" };
-            vec![mime("application/json"), (key.to_owned(), schema)]
+            mime("application/json").into_iter().chain([(key.to_owned(), schema)]).collect()
         }
         OutputFormat::Grammar(grammar) if grammar.syntax == GrammarSyntax::Enum => {
             if let Some(schema) = Json::from_text(grammar.definition.clone()).ok().filter(Json::is_object) {
-                vec![mime("text/x.enum"), ("responseJsonSchema".to_owned(), schema)]
+                mime("text/x.enum")
+                    .into_iter()
+                    .chain([("responseJsonSchema".to_owned(), schema)])
+                    .collect()
             } else {
                 lost(
                     encoder,
@@ -187,7 +191,7 @@ fn format(encoder: &mut PartEncoder<'_>, request: &UnifiedRequestV2, native: boo
             lost(encoder, Feature::OutputMedia, "/output/format", "the target has no such media type");
             Vec::new()
         }
-        OutputFormat::Media(media) => vec![mime(&media.media_type)],
+        OutputFormat::Media(media) => mime(&media.media_type).into_iter().collect(),
     }
 }
 
@@ -205,7 +209,7 @@ pub(super) fn schema(
     }
     // A route that names formats or types of values speaks of the older member, which has rules about them.
     let capabilities = &encoder.context.capabilities;
-    let older = capabilities.list("string_formats").is_some() || capabilities.list("enum_types").is_some();
+    let older = !encoder.reduced && (capabilities.list("string_formats").is_some() || capabilities.list("enum_types").is_some());
     let (made, changes) = match encoder.dialect {
         Dialect::Antigravity => schema::to_proto(schema, Subset::Antigravity, &mut encoder.schema_nodes),
         Dialect::Gemini if older => schema::to_proto(schema, Subset::Gemini, &mut encoder.schema_nodes),

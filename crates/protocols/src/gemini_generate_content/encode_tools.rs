@@ -11,7 +11,7 @@ use crate::feature::Feature;
 use crate::keeper::unmapped_of;
 use crate::raw::{json, number, object, put_all};
 use crate::tool_name::namespace_of;
-use crate::tool_offer::{as_function, report_as_function};
+use crate::tool_offer::{as_function, report_actions, report_as_function};
 use std::collections::BTreeSet;
 use throughline_format::intent::{Include, ParallelTools};
 use throughline_format::loss::LossSeverity;
@@ -94,7 +94,7 @@ pub(super) fn tools(encoder: &mut PartEncoder<'_>, request: &UnifiedRequestV2, n
                     .loss
                     .remark(Feature::WireSpelling, at, "said by the member as it was written");
             }
-            let made = own.or_else(|| hosted(encoder, tool, &path));
+            let made = own.or_else(|| hosted(encoder, request, tool, &path));
             let Some((member, value)) = made else { continue };
             out.hosted = true;
             Made::Hosted(member, value)
@@ -132,7 +132,8 @@ fn mixes_not(encoder: &PartEncoder<'_>) -> bool {
     encoder.dialect == Dialect::Antigravity || encoder.generation() == Generation::Second
 }
 
-fn lost(encoder: &mut PartEncoder<'_>, tool: &UnifiedToolDefinition, path: &str, reason: &str) {
+/// A tool that is not offered, by its own strength.
+pub(super) fn lost(encoder: &mut PartEncoder<'_>, tool: &UnifiedToolDefinition, path: &str, reason: &str) {
     let feature = Feature::of_tool(&tool.kind);
     let requirement = tool.requirement.unwrap_or(UnifiedRequirement::Preferred);
     encoder.loss.add(LossSeverity::of_requirement(requirement), feature, path, reason);
@@ -290,7 +291,7 @@ fn attributes(encoder: &mut PartEncoder<'_>, tool: &UnifiedToolDefinition, path:
 }
 
 /// A hosted tool of another wire.
-fn hosted(encoder: &mut PartEncoder<'_>, tool: &UnifiedToolDefinition, path: &str) -> Option<(String, Json)> {
+fn hosted(encoder: &mut PartEncoder<'_>, request: &UnifiedRequestV2, tool: &UnifiedToolDefinition, path: &str) -> Option<(String, Json)> {
     if tool.portability == Portability::OwnerBound {
         lost(encoder, tool, path, "the tool needs a resource or options of its owner");
         return None;
@@ -313,11 +314,13 @@ fn hosted(encoder: &mut PartEncoder<'_>, tool: &UnifiedToolDefinition, path: &st
                 _ => "ENVIRONMENT_BROWSER",
             };
             let mut members = vec![("environment".to_owned(), json(word))];
-            members.extend(
-                config
-                    .excluded_actions
-                    .map(|a| ("excludedPredefinedFunctions".to_owned(), json(&a))),
-            );
+            let mut add = |key: &str, value: Option<Json>| members.extend(value.map(|v| (key.to_owned(), v)));
+            add("excludedPredefinedFunctions", config.excluded_actions.map(|a| json(&a)));
+            add("enablePromptInjectionDetection", config.injection_check.map(|on| json(&on)));
+            let policies = config.disabled_safety_policies.as_ref();
+            let policies = policies.map(|words| words.iter().map(|word| word.to_ascii_uppercase()).collect::<Vec<_>>());
+            add("disabledSafetyPolicies", policies.map(|words| json(&words)));
+            report_actions(&mut encoder.loss, request, tool, path);
             ("computerUse", object(members))
         }
         _ => {
@@ -365,6 +368,8 @@ fn options(encoder: &mut PartEncoder<'_>, tool: &UnifiedToolDefinition, member: 
         user_location: None,
         environment: None,
         excluded_actions: None,
+        injection_check: None,
+        disabled_safety_policies: None,
         ..config.clone()
     };
     if rest != UnifiedHostedToolConfig::default() {

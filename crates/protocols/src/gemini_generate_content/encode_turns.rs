@@ -10,7 +10,7 @@ use crate::feature::Feature;
 use crate::pairing::{self, FreeIds};
 use crate::raw::{self, json, object, put};
 use std::collections::{BTreeMap, BTreeSet};
-use throughline_format::item::{ReasoningItem, Role};
+use throughline_format::item::{ReasoningItem, Role, newest_instructions};
 use throughline_format::loss::LossSeverity::{Info, Warning};
 use throughline_format::{Json, UnifiedId, UnifiedItem, UnifiedItemBody};
 
@@ -104,7 +104,9 @@ fn atoms(encoder: &mut PartEncoder<'_>, items: &[UnifiedItem]) -> Vec<Atom> {
         })
         .collect();
     let covered = crate::compacted::covered(items);
-    let is_sent = |(index, item): &(usize, &UnifiedItem)| !item.is_instructions() && !covered.contains(index);
+    let said_by_the_user = if encoder.reduced { newest_instructions(items) } else { 0..0 };
+    let is_sent =
+        |(index, item): &(usize, &UnifiedItem)| (!item.is_instructions() || said_by_the_user.contains(index)) && !covered.contains(index);
     let mut atoms = Vec::new();
     for (index, item) in items.iter().enumerate().filter(is_sent) {
         let path = format!("/conversation/items/{index}");
@@ -440,6 +442,10 @@ fn ends(encoder: &mut PartEncoder<'_>, turns: &mut Vec<Turn>) {
 
 /// The first call of every step carries a signature: the provider's own, else the documented value that skips validation.
 fn sign(encoder: &mut PartEncoder<'_>, turns: &mut [Turn]) {
+    // The value is documented for Gemini's own models. Whoever serves another vendor's by this wire refuses it.
+    if encoder.serves_another_vendor() || encoder.reduced {
+        return;
+    }
     let enforced = match encoder.generation() {
         Generation::Second | Generation::Foreign => return,
         Generation::Third => true,

@@ -15,6 +15,8 @@
 //! Reference: <https://ai.google.dev/api/generate-content>,
 //! <https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/inference>. The envelope has no published contract.
 //!
+//! `versions` is what v1 of the Gemini API has less than v1beta.
+//!
 //! Where to start reading: [`wire`] and [`wire_answer`] (the types), then `decode_part` (what a part becomes) and
 //! `encode_turns` (how a history becomes legal); `answer` is what streams and unstreamed responses share.
 
@@ -46,6 +48,7 @@ mod schema;
 mod spelling;
 mod tool_names;
 mod usage;
+mod versions;
 pub mod wire;
 pub mod wire_answer;
 
@@ -127,6 +130,18 @@ impl Codec for GeminiGenerateContent {
 
     fn capabilities(&self) -> &'static CapabilityTable {
         capabilities::of(self.dialect)
+    }
+
+    fn dialects(&self) -> Vec<&'static str> {
+        match self.dialect {
+            Dialect::Gemini => versions::WORDS.to_vec(),
+            Dialect::Vertex | Dialect::Antigravity => Vec::new(),
+        }
+    }
+
+    /// A client's body is of the whole API, whatever version its path names.
+    fn takes_own_bytes(&self, dialect: Option<&str>) -> bool {
+        !versions::is_reduced(self.dialect, dialect)
     }
 
     fn wire_traits(&self) -> WireTraits {

@@ -45,7 +45,7 @@ const FEATURES: &[(F, Support)] = &[
     (F::ToolHostedWebSearch, Lossless),
     (F::ToolHostedWebFetch, Degraded("offered as URL context")),
     (F::ToolHostedCodeExecution, Lossless),
-    (F::ToolHostedComputerUse, Lossless),
+    (F::ToolHostedComputerUse, Degraded("its actions are calls of own functions")),
     (F::ToolHostedMcp, Lossless),
     (F::ToolHostedFileSearch, Lossless),
     (F::ToolCallId, Lossless),

@@ -361,7 +361,12 @@ fn config_of(given: &Json) -> Option<UnifiedHostedToolConfig> {
             config.filter = raw::get(given, "metadata_filter");
             config.max_results = raw::get(given, "top_k").and_then(|v| v.decode().ok());
         }
-        "computer_use" => config.environment = text("environment"),
+        "computer_use" => {
+            config.environment = text("environment");
+            config.excluded_actions = list("excluded_predefined_functions");
+            config.injection_check = raw::get(given, "enable_prompt_injection_detection").and_then(|v| v.decode().ok());
+            config.disabled_safety_policies = list("disabled_safety_policies");
+        }
         "mcp_server" => {
             config.server_label = text("name");
             config.server_url = text("url").map(|url| crate::address::plain(&url));

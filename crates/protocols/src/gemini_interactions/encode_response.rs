@@ -102,10 +102,15 @@ pub(super) fn service_tier(encoder: &mut StepEncoder<'_>, tier: Option<&str>) ->
     }
 }
 
-/// What was kept of an interaction.
+/// What was kept of an interaction, under the ID by which its client finds it again.
 pub(super) fn shell(context: &EncodeContext, native: bool) -> Vec<(String, Json)> {
     let bytes = context.private.root_payload(kept::ANSWER).filter(|_| native);
-    bytes.as_ref().and_then(to_json).map(|json| raw::members(&json)).unwrap_or_default()
+    let mut shell = bytes.as_ref().and_then(to_json).map(|json| raw::members(&json)).unwrap_or_default();
+    if let (Some(ours), false) = (&context.answer_id, shell.is_empty()) {
+        shell.retain(|(key, _)| key != "id");
+        shell.insert(0, ("id".to_owned(), interaction_id(ours)));
+    }
+    shell
 }
 
 /// Writes a response body; a failed result becomes an error body.

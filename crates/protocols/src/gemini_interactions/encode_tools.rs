@@ -6,7 +6,7 @@ use crate::call_arguments::object_schema;
 use crate::feature::Feature;
 use crate::keeper::unmapped_of;
 use crate::raw::{json, number, object, put_all};
-use crate::tool_offer::{as_function, report_as_function, report_restrictions};
+use crate::tool_offer::{as_function, report_actions, report_as_function, report_restrictions};
 use throughline_format::loss::LossSeverity::{self};
 use throughline_format::tool::{ApprovalRule, Portability, ToolApproval, UnifiedHostedToolConfig};
 use throughline_format::{Json, UnifiedRequestV2, UnifiedRequirement, UnifiedToolDefinition, UnifiedToolType};
@@ -37,7 +37,7 @@ pub(super) fn tools(encoder: &mut StepEncoder<'_>, request: &UnifiedRequestV2, n
             }
         };
         if !is_function {
-            found.extend(hosted(encoder, tool, &path).map(|json| (json, None)));
+            found.extend(hosted(encoder, request, tool, &path).map(|json| (json, None)));
             continue;
         }
         let name = wire_name(tool.namespace.as_deref(), tool.name.as_deref().unwrap_or_default());
@@ -169,7 +169,7 @@ fn attributes(encoder: &mut StepEncoder<'_>, tool: &UnifiedToolDefinition, path:
 }
 
 /// A hosted tool of another wire.
-fn hosted(encoder: &mut StepEncoder<'_>, tool: &UnifiedToolDefinition, path: &str) -> Option<Json> {
+fn hosted(encoder: &mut StepEncoder<'_>, request: &UnifiedRequestV2, tool: &UnifiedToolDefinition, path: &str) -> Option<Json> {
     if tool.portability == Portability::OwnerBound {
         lost_tool(
             encoder,
@@ -199,7 +199,16 @@ fn hosted(encoder: &mut StepEncoder<'_>, tool: &UnifiedToolDefinition, path: &st
                 Some("desktop" | "mac" | "windows" | "ubuntu" | "linux") => "desktop",
                 _ => "browser",
             };
-            typed("computer_use", vec![("environment", Some(json(word)))])
+            report_actions(&mut encoder.loss, request, tool, path);
+            typed(
+                "computer_use",
+                vec![
+                    ("environment", Some(json(word))),
+                    ("excluded_predefined_functions", config.excluded_actions.as_ref().map(json)),
+                    ("enable_prompt_injection_detection", config.injection_check.map(|on| json(&on))),
+                    ("disabled_safety_policies", config.disabled_safety_policies.as_ref().map(json)),
+                ],
+            )
         }
         UnifiedToolType::Mcp if config.server_url.is_some() => {
             report_restrictions(&mut encoder.loss, tool, path);

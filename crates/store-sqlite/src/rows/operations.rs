@@ -29,14 +29,14 @@ pub(crate) fn find(connection: &Connection, operation_id: &UnifiedId) -> Result<
 pub(crate) fn live(connection: &Connection, operation_id: &UnifiedId) -> Result<Option<UnifiedOperation>> {
     one(
         connection,
-        &format!("{OPERATION} WHERE o.operation_id = ?1 AND c.deleted = 0"),
+        &format!("{OPERATION} WHERE o.operation_id = ?1 AND o.deleted = 0 AND c.deleted = 0"),
         [operation_id.as_str()],
         |row| operation(connection, row),
     )
 }
 
 pub(crate) fn live_by_key(connection: &Connection, principal_ref: &str, key_hash: &Sha256) -> Result<Option<UnifiedOperation>> {
-    let text = format!("{OPERATION} WHERE o.idempotency_key_hash = ?1 AND o.principal_ref = ?2 AND c.deleted = 0");
+    let text = format!("{OPERATION} WHERE o.idempotency_key_hash = ?1 AND o.principal_ref = ?2 AND o.deleted = 0 AND c.deleted = 0");
     one(connection, &text, params![key_hash.as_bytes(), principal_ref], |row| {
         operation(connection, row)
     })
@@ -47,8 +47,8 @@ pub(crate) fn live_list(connection: &Connection, filter: &OperationFilter) -> Re
         Some(after) => live_number(connection, after)?.ok_or_else(|| StoreError::not_found("operation", after))?,
         None => 0,
     };
-    let mut text = format!("{OPERATION} WHERE c.deleted = 0 AND o.number > ?");
-    let mut values = vec![Value::Integer(after)];
+    let mut text = format!("{OPERATION} WHERE c.deleted = 0 AND (o.deleted > 0) = ? AND o.number > ?");
+    let mut values = vec![Value::Integer(i64::from(filter.deleted)), Value::Integer(after)];
     if let Some(conversation_id) = &filter.conversation_id {
         text.push_str(" AND c.conversation_id = ?");
         values.push(Value::Text(conversation_id.to_string()));
@@ -83,8 +83,7 @@ fn find_number(connection: &Connection, operation_id: &UnifiedId) -> Result<i64>
 }
 
 fn live_number(connection: &Connection, operation_id: &UnifiedId) -> Result<Option<i64>> {
-    let text =
-        "SELECT o.number FROM operations o JOIN conversations c ON c.number = o.conversation WHERE o.operation_id = ?1 AND c.deleted = 0";
+    let text = "SELECT o.number FROM operations o JOIN conversations c ON c.number = o.conversation WHERE o.operation_id = ?1 AND o.deleted = 0 AND c.deleted = 0";
     one(connection, text, [operation_id.as_str()], |row| number(row, 0))
 }
 
@@ -127,6 +126,12 @@ pub(crate) fn update(connection: &Connection, operation: &UnifiedOperation) -> R
     .map(drop)
 }
 
+/// Whether it was there to be seen.
+pub(crate) fn delete(connection: &Connection, operation_id: &UnifiedId) -> Result<bool> {
+    let text = "UPDATE operations SET deleted = 1, result = NULL WHERE operation_id = ?1 AND deleted = 0";
+    run(connection, text, [operation_id.as_str()]).map(|rows| rows > 0)
+}
+
 pub(crate) fn find_result(connection: &Connection, operation_id: &UnifiedId) -> Result<Option<UnifiedResultV2>> {
     Ok(one(
         connection,
@@ -138,8 +143,7 @@ pub(crate) fn find_result(connection: &Connection, operation_id: &UnifiedId) -> 
 }
 
 pub(crate) fn live_result(connection: &Connection, operation_id: &UnifiedId) -> Result<Option<UnifiedResultV2>> {
-    let text =
-        "SELECT o.result FROM operations o JOIN conversations c ON c.number = o.conversation WHERE o.operation_id = ?1 AND c.deleted = 0";
+    let text = "SELECT o.result FROM operations o JOIN conversations c ON c.number = o.conversation WHERE o.operation_id = ?1 AND o.deleted = 0 AND c.deleted = 0";
     Ok(one(connection, text, [operation_id.as_str()], |row| opt_record(row, 0))?.flatten())
 }
 

@@ -126,6 +126,7 @@ fn check_op(op: &WriteOp, limits: &StoreLimits, texts: &mut ItemTexts) -> Result
         | WriteOp::PinArtifact { .. }
         | WriteOp::UnpinArtifact { .. }
         | WriteOp::ReleaseLease { .. }
+        | WriteOp::DeleteOperation { .. }
         | WriteOp::DeleteConversation { .. } => Ok(INDEX_ROW_BYTES),
     }
 }

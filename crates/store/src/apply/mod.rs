@@ -78,6 +78,8 @@ pub trait Tables {
     fn has_active_operation(&mut self) -> Result<bool, StoreError>;
     /// Adds one.
     fn insert_operation(&mut self, operation: &UnifiedOperation) -> Result<(), StoreError>;
+    /// Hides it from every read, and drops its result; whether it was there to be seen.
+    fn delete_operation(&mut self, id: &UnifiedId) -> Result<bool, StoreError>;
     /// Replaces the record.
     fn update_operation(&mut self, operation: &UnifiedOperation) -> Result<(), StoreError>;
     /// The number of the last event.
@@ -223,6 +225,7 @@ impl<'a> Run<'a> {
                 events,
             } => self.append_events(operation_id, *first_sequence, events),
             WriteOp::PutResult { operation_id, result } => self.put_result(operation_id, result),
+            WriteOp::DeleteOperation { operation_id } => self.delete_operation(operation_id),
             WriteOp::PutResource(resource) => self.put_resource(resource),
             WriteOp::SetResourceStatus { resource_id, status } => self.set_resource_status(resource_id, *status),
             WriteOp::PutCheckpoint(checkpoint) => self.put_checkpoint(checkpoint),

@@ -149,6 +149,17 @@ impl Run<'_> {
         Ok(true)
     }
 
+    pub(super) fn delete_operation(&mut self, operation_id: &UnifiedId) -> Result<bool, StoreError> {
+        let operation = self.own_operation(operation_id)?;
+        if operation.state.is_terminal() {
+            self.tables.delete_operation(operation_id)
+        } else {
+            Err(StoreError::OperationActive {
+                conversation_id: operation.conversation_id,
+            })
+        }
+    }
+
     /// What belongs to a conversation belongs to its principal.
     pub(super) fn check_principal(&self, principal_ref: &str) -> Result<(), StoreError> {
         if self.existing()?.principal_ref == principal_ref {

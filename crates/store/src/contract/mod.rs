@@ -89,7 +89,7 @@ pub fn cases() -> Vec<Case> {
         events: sequences_are_dense, append_is_repeatable, conflicts_and_gaps_change_nothing, replay_is_bounded, producers_do_not_disturb_each_other,
             one_bad_batch_fails_alone;
         operations: states_follow_the_table, fields_are_kept, idempotency_keys_are_unique_per_principal, ended_operations_are_frozen,
-            the_end_is_one_step, whole_batches_may_be_repeated, lists_are_filtered;
+            the_end_is_one_step, whole_batches_may_be_repeated, a_deleted_operation_is_as_if_absent, lists_are_filtered;
         resources: payloads_are_sealed_in_their_place, resources_are_found_by_what_a_client_presents, owners_are_kept_apart,
             checkpoints_keep_every_field, checkpoints_belong_to_their_branch, keys_can_be_rotated, annotations_are_kept, annotations_are_validated,
             rotation_is_resumed_where_it_stopped, artifacts_are_counted, artifacts_without_references_are_collected;

@@ -5,7 +5,7 @@ use throughline_format::{OperationState, Sha256, UnifiedOperation, clause};
 use super::{Store, World, samples};
 use crate::StoreError;
 use crate::batch::{WriteBatch, WriteOp};
-use crate::records::OperationFilter;
+use crate::records::{EventRange, OperationFilter, SweepRequest};
 use samples::{append_events, id, in_state};
 
 pub(super) async fn states_follow_the_table(store: Store) {
@@ -239,6 +239,74 @@ pub(super) async fn whole_batches_may_be_repeated(store: Store) {
         .await
         .unwrap();
     assert_eq!(state_of(&world).await, after);
+}
+
+pub(super) async fn a_deleted_operation_is_as_if_absent(store: Store) {
+    let mut world = World::new(store.clone()).await;
+    let mut operation = samples::operation("op_1", &world);
+    operation.idempotency_key_hash = Some(Sha256::of(b"key"));
+    let delete = || WriteOp::DeleteOperation { operation_id: id("op_1") };
+    world.commit(vec![WriteOp::PutOperation(operation.clone())]).await.unwrap();
+    assert_eq!(world.refused(vec![delete()]).await, "conflict.operation-active");
+    world.commit(terminal_batch(&world, &operation)).await.unwrap();
+    let clock = world.clock().await;
+    world.now = world.now.plus_millis(5_000);
+    world.commit(vec![delete()]).await.unwrap();
+    world.commit(vec![delete()]).await.expect("deleting twice is a success");
+    assert_eq!(world.clock().await, clock, "a deletion keeps no conversation longer");
+    assert_eq!(store.operation(&id("op_1")).await.unwrap(), None);
+    assert_eq!(store.result(&id("op_1")).await.unwrap(), None);
+    assert_eq!(
+        store
+            .operation_by_idempotency_key(samples::PRINCIPAL, &Sha256::of(b"key"))
+            .await
+            .unwrap(),
+        None
+    );
+    let whole = EventRange {
+        after: 0,
+        through: 9,
+        max_events: 9,
+        max_bytes: 999,
+    };
+    assert_eq!(
+        store.events_after(&id("op_1"), whole).await.unwrap_err().code(),
+        "not-found.resource"
+    );
+    assert_eq!(store.last_sequence(&id("op_1")).await.unwrap_err().code(), "not-found.resource");
+    // The journal keeps what other turns stand on, and the ID stays taken.
+    assert_eq!(world.path(&world.branch_id).await.len(), 1);
+    let mut other = samples::operation("op_1", &world);
+    other.request_fingerprint = Sha256::of(b"another");
+    assert_eq!(world.refused(vec![WriteOp::PutOperation(other)]).await, "conflict.duplicate");
+    // The key is free again.
+    let mut again = samples::operation("op_2", &world);
+    again.idempotency_key_hash = Some(Sha256::of(b"key"));
+    world.commit(vec![WriteOp::PutOperation(again)]).await.unwrap();
+    for (deleted, expected) in [(false, "op_2"), (true, "op_1")] {
+        let filter = OperationFilter {
+            deleted,
+            ..OperationFilter::default()
+        };
+        let listed = store.operations(filter).await.unwrap();
+        assert_eq!(listed.iter().map(|o| o.operation_id.as_str()).collect::<Vec<_>>(), [expected]);
+    }
+    // Its two events go, a step at a time.
+    let mut removed = 0;
+    for _ in 0..9 {
+        let step = SweepRequest {
+            max_rows: 1,
+            ..SweepRequest::new(world.now)
+        };
+        let report = store.sweep(step).await.unwrap();
+        removed += report.rows;
+        if !report.more {
+            break;
+        }
+    }
+    assert!(removed >= 2, "{removed}");
+    assert_eq!(store.sweep(SweepRequest::new(world.now)).await.unwrap().rows, 0);
+    assert!(store.check().await.unwrap().is_ok());
 }
 
 pub(super) async fn lists_are_filtered(store: Store) {

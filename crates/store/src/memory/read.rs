@@ -160,19 +160,14 @@ impl JournalReader for MemoryStore {
 
 impl OperationReader for MemoryStore {
     fn operation<'a>(&'a self, id: &'a UnifiedId) -> StoreFuture<'a, Option<UnifiedOperation>> {
-        self.read(|state| {
-            Ok(state
-                .home(Kind::Operation, id)
-                .and_then(|scope| scope.operations.get(id))
-                .map(|entry| entry.row.record.clone()))
-        })
+        self.read(|state| Ok(state.live_operation(id).map(|entry| entry.row.record.clone())))
     }
 
     fn operations(&self, filter: OperationFilter) -> StoreFuture<'_, Vec<UnifiedOperation>> {
         self.read(move |state| {
             let after = match &filter.after {
                 Some(after) => {
-                    let entry = state.home(Kind::Operation, after).and_then(|scope| scope.operations.get(after));
+                    let entry = state.live_operation(after);
                     entry.ok_or_else(|| StoreError::not_found("operation", after))?.number
                 }
                 None => 0,
@@ -185,7 +180,7 @@ impl OperationReader for MemoryStore {
             });
             let found = scopes
                 .flat_map(|scope| scope.operations.values())
-                .filter(|entry| entry.number > after)
+                .filter(|entry| entry.number > after && entry.row.deleted == filter.deleted)
                 .filter(|entry| {
                     filter
                         .principal_ref
@@ -209,10 +204,7 @@ impl OperationReader for MemoryStore {
         key_hash: &'a Sha256,
     ) -> StoreFuture<'a, Option<UnifiedOperation>> {
         self.read(move |state| {
-            let mut operations = state
-                .all_live()
-                .flat_map(|scope| scope.operations.values())
-                .map(|entry| &entry.row.record);
+            let mut operations = state.all_live().flat_map(Scope::live_operations).map(|entry| &entry.row.record);
             Ok(operations
                 .find(|record| record.principal_ref == principal_ref && record.idempotency_key_hash.as_ref() == Some(key_hash))
                 .cloned())
@@ -221,10 +213,8 @@ impl OperationReader for MemoryStore {
 
     fn result<'a>(&'a self, operation_id: &'a UnifiedId) -> StoreFuture<'a, Option<UnifiedResultV2>> {
         self.read(|state| {
-            let entry = state
-                .home(Kind::Operation, operation_id)
-                .and_then(|scope| scope.operations.get(operation_id));
-            Ok(entry
+            Ok(state
+                .live_operation(operation_id)
                 .and_then(|entry| entry.row.result.as_ref())
                 .map(|result| result.as_ref().clone()))
         })
@@ -234,9 +224,7 @@ impl OperationReader for MemoryStore {
 impl EventReader for MemoryStore {
     fn events_after<'a>(&'a self, operation_id: &'a UnifiedId, range: EventRange) -> StoreFuture<'a, Vec<StoredEvent>> {
         self.read(move |state| {
-            let entry = state
-                .home(Kind::Operation, operation_id)
-                .and_then(|scope| scope.operations.get(operation_id));
+            let entry = state.live_operation(operation_id);
             let entry = entry.ok_or_else(|| StoreError::not_found("operation", operation_id))?;
             let skipped = usize::try_from(range.after).unwrap_or(usize::MAX);
             let numbered = (range.after.saturating_add(1)..=range.through).zip(entry.row.events.iter().skip(skipped));
@@ -258,9 +246,7 @@ impl EventReader for MemoryStore {
 
     fn last_sequence<'a>(&'a self, operation_id: &'a UnifiedId) -> StoreFuture<'a, u64> {
         self.read(|state| {
-            let entry = state
-                .home(Kind::Operation, operation_id)
-                .and_then(|scope| scope.operations.get(operation_id));
+            let entry = state.live_operation(operation_id);
             Ok(entry
                 .ok_or_else(|| StoreError::not_found("operation", operation_id))?
                 .row

@@ -41,6 +41,7 @@ pub(super) struct OperationEntry {
     pub(super) record: UnifiedOperation,
     pub(super) events: Vec<Bytes>,
     pub(super) result: Option<Arc<UnifiedResultV2>>,
+    pub(super) deleted: bool,
 }
 
 /// Everything of one conversation.
@@ -89,6 +90,11 @@ impl Scope {
     pub(super) fn is_held(&self, now: Timestamp) -> bool {
         self.operations.values().any(|entry| !entry.row.record.state.is_terminal())
             || self.leases.values().any(|lease| lease.expires_at > now)
+    }
+
+    /// The operations that reads may see.
+    pub(super) fn live_operations(&self) -> impl Iterator<Item = &Numbered<Arc<OperationEntry>>> {
+        self.operations.values().filter(|entry| !entry.row.deleted)
     }
 
     pub(super) fn revision(&self, id: &UnifiedId) -> Option<&Arc<UnifiedItemRevision>> {
@@ -176,10 +182,17 @@ impl State {
         self.live(self.homes.get(&(kind, id.clone()))?)
     }
 
+    /// An operation that reads may see.
+    pub(super) fn live_operation(&self, id: &UnifiedId) -> Option<&Numbered<Arc<OperationEntry>>> {
+        let entry = self.home(Kind::Operation, id)?.operations.get(id)?;
+        (!entry.row.deleted).then_some(entry)
+    }
+
     /// Removes deleted conversations until the bound is reached; one at least.
     pub(super) fn sweep(&mut self, request: SweepRequest) -> SweepReport {
         let mut report = SweepReport::default();
         self.drop_lapsed(request.now);
+        report.rows += self.drop_deleted_events();
         let deleted: Vec<UnifiedId> = self
             .scopes
             .iter()
@@ -215,6 +228,18 @@ impl State {
                 });
             }
         }
+    }
+
+    /// Removes the events of deleted operations; how many there were.
+    fn drop_deleted_events(&mut self) -> u64 {
+        let mut rows = 0;
+        let to_sweep = |entry: &Numbered<Arc<OperationEntry>>| entry.row.deleted && !entry.row.events.is_empty();
+        for scope in self.scopes.values_mut().filter(|scope| scope.operations.values().any(to_sweep)) {
+            for entry in Arc::make_mut(scope).operations.values_mut().filter(|entry| to_sweep(entry)) {
+                rows += std::mem::take(&mut Arc::make_mut(&mut entry.row).events).len() as u64;
+            }
+        }
+        rows
     }
 
     fn drop_references(&mut self, scope: &Scope, now: Timestamp) -> u64 {

@@ -184,7 +184,7 @@ impl Tables for MemoryTables<'_> {
             .state
             .all_live()
             .filter(|scope| scope.conversation.conversation_id != self.conversation_id);
-        let mut operations = own.chain(others).flat_map(|scope| scope.operations.values());
+        let mut operations = own.chain(others).flat_map(Scope::live_operations);
         let holder = operations.find(|entry| {
             let record = &entry.row.record;
             record.principal_ref == principal_ref && record.idempotency_key_hash.as_ref() == Some(key_hash)
@@ -201,6 +201,7 @@ impl Tables for MemoryTables<'_> {
             record: operation.clone(),
             events: Vec::new(),
             result: None,
+            deleted: false,
         }));
         self.note(Kind::Operation, &operation.operation_id);
         self.own()?.operations.insert(operation.operation_id.clone(), entry);
@@ -210,6 +211,12 @@ impl Tables for MemoryTables<'_> {
     fn update_operation(&mut self, operation: &UnifiedOperation) -> Result<(), StoreError> {
         self.operation_entry(&operation.operation_id)?.record = operation.clone();
         Ok(())
+    }
+
+    fn delete_operation(&mut self, id: &UnifiedId) -> Result<bool, StoreError> {
+        let entry = self.operation_entry(id)?;
+        entry.result = None;
+        Ok(!std::mem::replace(&mut entry.deleted, true))
     }
 
     fn last_sequence(&mut self, operation_id: &UnifiedId) -> Result<u64, StoreError> {

@@ -66,7 +66,15 @@ const SEARCH: &[&str] = &[
 const RETRIEVAL: &[&str] = &["maxResults", "scoreThreshold", "filter", "ranker"];
 const MAPS: &[&str] = &["latitude", "longitude", "language", "widget"];
 const CODE: &[&str] = &["language", "memoryLimit", "network"];
-const COMPUTER: &[&str] = &["environment", "displayWidth", "displayHeight", "excludedActions", "zoom"];
+const COMPUTER: &[&str] = &[
+    "environment",
+    "displayWidth",
+    "displayHeight",
+    "excludedActions",
+    "zoom",
+    "injectionCheck",
+    "disabledSafetyPolicies",
+];
 const MCP: &[&str] = &[
     "serverLabel",
     "serverUrl",
@@ -127,6 +135,8 @@ fn config(check: &mut Check, config: &UnifiedHostedToolConfig, kind: &UnifiedToo
         ("displayHeight", config.display_height.is_some()),
         ("excludedActions", config.excluded_actions.is_some()),
         ("zoom", config.zoom.is_some()),
+        ("injectionCheck", config.injection_check.is_some()),
+        ("disabledSafetyPolicies", config.disabled_safety_policies.is_some()),
         ("serverLabel", config.server_label.is_some()),
         ("serverUrl", config.server_url.is_some()),
         ("connector", config.connector.is_some()),

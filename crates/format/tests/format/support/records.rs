@@ -53,7 +53,7 @@ pub(crate) fn tools() -> Vec<Value> {
             "userLocation": {"city": "Wien", "region": "W", "country": "AT", "timezone": "Europe/Vienna", "latitude": 48.25, "longitude": 16.5},
             "searchTypes": ["web"], "timeRange": "day", "citations": false, "maxResults": 1, "scoreThreshold": 0.5, "filter": {"opaque": 1}, "ranker": "r",
             "latitude": 1.5, "longitude": 2.5, "language": "de", "widget": true, "memoryLimit": "1g", "network": {"mode": "allow", "allowedDomains": ["y.org"]},
-            "environment": "browser", "displayWidth": 1, "displayHeight": 1, "excludedActions": ["drag"], "zoom": false, "serverLabel": "s",
+            "environment": "browser", "displayWidth": 1, "displayHeight": 1, "excludedActions": ["drag"], "zoom": false, "injectionCheck": true, "disabledSafetyPolicies": ["account_creation"], "serverLabel": "s",
             "serverUrl": "https://mcp.example.org", "connector": "c", "allowedTools": ["a"], "description": "d", "credentialRef": "cr1", "image": image(),
         },
         "resources": [resource_ref()], "providerData": [data_ref()],
