@@ -4,11 +4,9 @@
 
 use crate::engine::Engine;
 use crate::framed::framed;
-use crate::private::{ClientState, OwnedState};
 use crate::turn::{Prepared, Turn, TurnError, TurnRequest};
-use std::sync::Arc;
 use throughline_format::{ErrorCategory, Sha256, UnifiedError, UnifiedId, UnifiedOperation};
-use throughline_protocols::{NoPrivateState, PrivateState};
+use throughline_protocols::EncodeContext;
 use throughline_store::{HashPurpose, Vault};
 
 /// Longest key, in bytes.
@@ -82,18 +80,16 @@ impl Engine {
 
     async fn join_existing(&self, prepared: &Prepared, operation: UnifiedOperation) -> Result<Turn, UnifiedError> {
         let live = self.publishers.get(&operation.operation_id);
-        let private: Arc<dyn PrivateState> = match (&live, &operation.owner) {
-            (Some(live), _) => Arc::new(ClientState(Arc::clone(live))),
-            // What the client got with the first answer it gets again: state of its own protocol.
-            (None, Some(owner)) if owner.profile.family == prepared.turn.codec.profile().family => {
-                Arc::new(OwnedState::load(self.store.as_ref(), &self.vault, &operation.conversation_id, owner).await?)
-            }
-            _ => Arc::new(NoPrivateState),
-        };
+        let family = prepared.turn.codec.profile().family;
+        let private = self.state_of_answer(live.clone(), &operation, &family).await?;
         let mut loss = operation.decode_loss.unwrap_or_default();
         loss.extend(operation.loss.unwrap_or_default());
         Ok(Turn {
             cursor: self.cursor(&prepared.turn.principal, &operation.conversation_id, &operation.operation_id, 0)?,
+            encode: EncodeContext {
+                answer_id: Some(operation.operation_id.clone()),
+                ..self.client_context(prepared, private)
+            },
             subscription: self.attach(operation.operation_id.clone(), live, 0),
             operation_id: operation.operation_id,
             conversation_id: operation.conversation_id,
@@ -101,7 +97,6 @@ impl Engine {
             request_id: prepared.request_id.clone(),
             stream: prepared.decoded.stream,
             loss,
-            encode: self.client_context(prepared, private),
         })
     }
 }

@@ -316,6 +316,7 @@ impl Engine {
         let encode = EncodeContext {
             private: Arc::new(ClientState(Arc::clone(&live))),
             synthetic: self.synthetic.clone(),
+            answer_id: Some(operation.operation_id.clone()),
             created_at: asker.received_at,
             ..EncodeContext::plain(Capabilities::of(asker.codec.capabilities()))
         };

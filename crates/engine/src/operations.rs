@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use throughline_format::{
     ErrorCategory, OperationState, UnifiedError, UnifiedId, UnifiedLossReport, UnifiedOperation, UnifiedProtocolProfile,
 };
-use throughline_protocols::{Capabilities, EncodeContext, codec_of};
+use throughline_protocols::{Capabilities, Codec, EncodeContext, codec_of};
 use throughline_store::{DeletionCondition, MAX_PAGE, OperationFilter, StoreError, WriteBatch, WriteOp};
 
 /// Which operations to list.
@@ -102,6 +102,31 @@ impl Engine {
             decode: translation(client.clone(), None, operation.decode_loss.unwrap_or_default()),
             projection: translation(None, target.clone(), operation.loss.unwrap_or_default()),
             result: translation(target, client, answer),
+        })
+    }
+
+    /// How an answer is written when its client reads it again: with the private state that came to it the first time, so that both
+    /// readings are the same, frame by frame.
+    ///
+    /// # Errors
+    /// As [`Engine::operation`].
+    pub async fn reading(
+        &self,
+        principal: &Principal,
+        id: &UnifiedId,
+        codec: &dyn Codec,
+        stream: bool,
+    ) -> Result<EncodeContext, UnifiedError> {
+        // The publisher is looked up first: what it has not committed yet is only there.
+        let live = self.publishers.get(id);
+        let operation = self.operation(principal, id).await?;
+        Ok(EncodeContext {
+            private: self.state_of_answer(live, &operation, &codec.profile().family).await?,
+            synthetic: self.synthetic.clone(),
+            stream,
+            answer_id: Some(operation.operation_id),
+            created_at: operation.created_at,
+            ..EncodeContext::plain(Capabilities::of(codec.capabilities()))
         })
     }
 

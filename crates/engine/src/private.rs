@@ -1,5 +1,6 @@
 //! Private state: sealed for its owner, released to nobody else.
 
+use crate::engine::Engine;
 use crate::live::Live;
 use bytes::Bytes;
 use std::collections::{BTreeMap, HashMap};
@@ -7,10 +8,10 @@ use std::sync::Arc;
 use throughline_format::item::UnifiedItemBody;
 use throughline_format::resource::{Issuer, ResourceStatus, ResourceType};
 use throughline_format::{
-    PartBody, ProtocolFamily, Timestamp, UnifiedError, UnifiedId, UnifiedItem, UnifiedProtocolProfile, UnifiedProviderDataRef,
-    UnifiedResourceOwner,
+    PartBody, ProtocolFamily, Timestamp, UnifiedError, UnifiedId, UnifiedItem, UnifiedOperation, UnifiedProtocolProfile,
+    UnifiedProviderDataRef, UnifiedResourceOwner,
 };
-use throughline_protocols::{PrivateState, SideResource};
+use throughline_protocols::{NoPrivateState, PrivateState, SideResource};
 use throughline_store::{HashPurpose, SealContext, SealedResource, UnifiedStateStore, Vault, owner_fingerprint};
 
 /// What one owner may see of a conversation, opened for one projection.
@@ -31,13 +32,35 @@ impl OwnedState {
         let mut state = Self::default();
         for resource in store.resources(conversation_id, None).await.map_err(|e| e.to_unified())? {
             if is_released(&resource, owner) {
-                let context = SealContext::resource(
-                    resource.resource_id.clone(),
-                    resource.conversation_id.clone(),
-                    resource.owner_fingerprint,
-                );
-                let payload = vault.open(&context, &resource.sealed).map_err(|e| e.to_unified())?;
+                let payload = vault.open(&resource.seal_context(), &resource.sealed).map_err(|e| e.to_unified())?;
                 state.payloads.insert(resource.resource_id, Bytes::copy_from_slice(&payload));
+            }
+        }
+        Ok(state)
+    }
+
+    /// Opens what came with an answer, for the client that asked for it.
+    async fn of_answer(
+        store: &dyn UnifiedStateStore,
+        vault: &Vault,
+        operation: &UnifiedOperation,
+        owner: &UnifiedResourceOwner,
+    ) -> Result<Self, UnifiedError> {
+        let mut state = Self::default();
+        // The ID of a resource of an answer begins with its operation.
+        let of_answer = |id: &UnifiedId| id.as_str().split('.').next() == Some(operation.operation_id.as_str());
+        for resource in store
+            .resources(&operation.conversation_id, None)
+            .await
+            .map_err(|e| e.to_unified())?
+        {
+            if of_answer(&resource.resource_id) && is_released(&resource, owner) {
+                let payload = vault.open(&resource.seal_context(), &resource.sealed).map_err(|e| e.to_unified())?;
+                let payload = Bytes::copy_from_slice(&payload);
+                if resource.subject.is_none() {
+                    state.root.insert(resource.schema, payload.clone());
+                }
+                state.payloads.insert(resource.resource_id, payload);
             }
         }
         Ok(state)
@@ -86,6 +109,25 @@ impl PrivateState for ClientState {
 
     fn root_payload(&self, schema: &str) -> Option<Bytes> {
         self.0.root_secret(schema)
+    }
+}
+
+impl Engine {
+    /// What a client that reads an answer again may see of it: what it got the first time, state of its own protocol.
+    pub(crate) async fn state_of_answer(
+        &self,
+        live: Option<Arc<Live>>,
+        operation: &UnifiedOperation,
+        family: &ProtocolFamily,
+    ) -> Result<Arc<dyn PrivateState>, UnifiedError> {
+        Ok(match (live, &operation.owner) {
+            // What is not committed yet is only there.
+            (Some(live), _) => Arc::new(ClientState(live)),
+            (None, Some(owner)) if owner.profile.family == *family => {
+                Arc::new(OwnedState::of_answer(self.store.as_ref(), &self.vault, operation, owner).await?)
+            }
+            (None, _) => Arc::new(NoPrivateState),
+        })
     }
 }
 

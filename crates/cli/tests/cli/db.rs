@@ -17,7 +17,7 @@ fn check_tells_what_it_found() {
         (run.exit, run.json()),
         (
             0,
-            json!({"ok": true, "schemaVersion": 2, "integrity": "ok", "foreignKeys": 0, "refcounts": "ok", "problems": []})
+            json!({"ok": true, "schemaVersion": 3, "integrity": "ok", "foreignKeys": 0, "refcounts": "ok", "problems": []})
         )
     );
     // A file instead of a folder is as good.

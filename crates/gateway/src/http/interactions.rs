@@ -1,8 +1,7 @@
 //! Interactions that exist: GET /v1beta/interactions/{id}, whole or as its stream from a place on, POST .../cancel, DELETE; the
 //! same under /v1.
 //!
-//! An interaction is an operation, and its ID the operation's. One that the provider itself holds has the provider's ID and is
-//! not found here.
+//! An interaction is an operation, and its ID the operation's, also where the provider itself holds one.
 
 use super::App;
 use super::failure::{Failure, event_stream, json};
@@ -19,7 +18,7 @@ use serde::Deserialize;
 use std::sync::Arc;
 use throughline_engine::Principal;
 use throughline_format::{ErrorCategory, Fold, UnifiedError, UnifiedOperation, UnifiedResultV2};
-use throughline_protocols::{Capabilities, Codec, EncodeContext};
+use throughline_protocols::Codec;
 
 /// Paths of a turn: SDKs of one vendor use either.
 pub(super) const TURNS: &[&str] = &["/v1beta/interactions", "/v1/interactions"];
@@ -39,14 +38,6 @@ fn codec(scope: &Scope) -> Result<Arc<dyn Codec>, UnifiedError> {
         .codec
         .clone()
         .ok_or_else(|| UnifiedError::new(ErrorCategory::Unsupported, "direction", "this build has no codec for interactions"))
-}
-
-fn context(codec: &dyn Codec, operation: &UnifiedOperation, stream: bool) -> EncodeContext {
-    EncodeContext {
-        stream,
-        created_at: operation.created_at,
-        ..EncodeContext::plain(Capabilities::of(codec.capabilities()))
-    }
 }
 
 /// The interaction as far as it is committed.
@@ -72,7 +63,11 @@ async fn snapshot(app: &App, principal: &Principal, operation: &UnifiedOperation
 async fn whole(app: &App, scope: &Scope, principal: &Principal, operation: &UnifiedOperation) -> Result<Response<Body>, UnifiedError> {
     let codec = codec(scope)?;
     let result = snapshot(app, principal, operation).await?;
-    let encoded = codec.encode_response(&result, &context(codec.as_ref(), operation, false))?;
+    let context = app
+        .engine
+        .reading(principal, &operation.operation_id, codec.as_ref(), false)
+        .await?;
+    let encoded = codec.encode_response(&result, &context)?;
     Ok(json(StatusCode::OK, encoded.body))
 }
 
@@ -98,7 +93,11 @@ pub(super) async fn one(
         })?;
         let codec = codec(&scope)?;
         let subscription = app.engine.subscribe(&principal, &operation.operation_id, 0).await?;
-        let encoder = codec.stream_encoder(&context(codec.as_ref(), &operation, true));
+        let context = app
+            .engine
+            .reading(&principal, &operation.operation_id, codec.as_ref(), true)
+            .await?;
+        let encoder = codec.stream_encoder(&context);
         let framing = ProtocolFraming::new(encoder, operation.operation_id.clone()).after(after);
         Ok(event_stream(relay::body(&app, subscription, framing, Bytes::new())))
     };
