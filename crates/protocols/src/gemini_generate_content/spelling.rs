@@ -24,6 +24,9 @@ const OPAQUE: &[&str] = &[
     "schema",
 ];
 
+/// Members of the envelope that one of its clients spells so; the other spelling is no member of it.
+const VERBATIM: &[&str] = &["user_prompt_id", "enabled_credit_types"];
+
 /// The names that were changed: pointers of the changed body to the name that was written.
 #[derive(Debug, Default)]
 pub(super) struct Spelling(BTreeMap<String, String>);
@@ -64,7 +67,11 @@ impl Spelling {
         let renamed = members
             .into_iter()
             .map(|(key, value)| {
-                let camel = camel(&key);
+                let camel = if VERBATIM.contains(&key.as_str()) {
+                    key.clone()
+                } else {
+                    camel(&key)
+                };
                 // The same member twice in two spellings: the second stays as it is, and is no member that is known.
                 let to = if *camel != key && known.contains(&camel) {
                     key.clone()
