@@ -1,10 +1,12 @@
 //! Conversations as bundles: written for their owner, and read into a conversation of its own.
 
 use crate::engine::Engine;
-use crate::import::{self, Contents, Import};
+use crate::import::{self, Contents, Import, Source};
 use crate::principal::Principal;
+use bytes::Bytes;
 use std::collections::BTreeMap;
-use throughline_format::{Sha256, UnifiedArtifact, UnifiedError, UnifiedExportV2, UnifiedId, UnifiedItem};
+use std::sync::Arc;
+use throughline_format::{ErrorCategory, Sha256, UnifiedArtifact, UnifiedBranch, UnifiedError, UnifiedExportV2, UnifiedId, UnifiedItem};
 use throughline_store::export::ConversationSummary;
 use throughline_store::{DeletionCondition, StoreError, WriteBatch, WriteOp, export};
 
@@ -40,7 +42,7 @@ impl Engine {
     ///
     /// # Errors
     /// `storage.*` when it cannot be read.
-    pub async fn artifact_content(&self, artifact: &UnifiedArtifact) -> Result<bytes::Bytes, UnifiedError> {
+    pub async fn artifact_content(&self, artifact: &UnifiedArtifact) -> Result<Bytes, UnifiedError> {
         self.store.artifact_content(artifact).await.map_err(|e| e.to_unified())
     }
 
@@ -49,10 +51,16 @@ impl Engine {
     /// not in a bundle, are left out.
     ///
     /// # Errors
-    /// `invalid-request.*` when the bundle is none, breaks a rule, or has artifacts without their content. Nothing is stored then.
-    pub async fn import(&self, principal: &Principal, bundle: &[u8], ids: ImportIds) -> Result<ConversationSummary, UnifiedError> {
-        let (bundle, contents) = import::read(bundle)?;
-        let principal_ref = principal.reference(&self.vault)?;
+    /// `invalid-request.*` when the bundle is none, breaks a rule, or has artifacts without their content, `limit.branches` when it has
+    /// more branches than a conversation may have. Nothing is stored then.
+    pub async fn import(&self, principal: &Principal, bundle: Bytes, ids: ImportIds) -> Result<ConversationSummary, UnifiedError> {
+        let most_branches = self.limits.branches;
+        let (bundle, contents) = aside(move || import::read(&bundle, most_branches)).await??;
+        let source = Source {
+            clock: Arc::clone(&self.clock),
+            ids: Arc::clone(&self.ids),
+            principal_ref: principal.reference(&self.vault)?,
+        };
         if ids == ImportIds::Keep
             && self
                 .store
@@ -61,7 +69,8 @@ impl Engine {
                 .map_err(|e| e.to_unified())?
                 .is_none()
         {
-            let import = Import::keeping(self, bundle.clone(), principal_ref.clone());
+            let (source, bundle) = (source.clone(), bundle.clone());
+            let import = aside(move || Import::keeping(source, bundle)).await?;
             match self.bring_in(import, &contents).await {
                 Ok(id) => return self.conversation(principal, &id).await,
                 Err(StoreError::Duplicate { .. } | StoreError::HeadMoved { .. } | StoreError::RevisionConflict { .. }) => {
@@ -70,7 +79,7 @@ impl Engine {
                 Err(error) => return Err(error.to_unified()),
             }
         }
-        let import = Import::renaming(self, bundle, principal_ref)?;
+        let import = aside(move || Import::renaming(source, bundle)).await??;
         let id = self.bring_in(import, &contents).await.map_err(|e| e.to_unified())?;
         self.conversation(principal, &id).await
     }
@@ -180,20 +189,27 @@ impl Engine {
     }
 }
 
-/// The default branch goes with its conversation, so it or what it forks from comes first; then parents before children.
-fn parents_first(mut branches: Vec<throughline_format::UnifiedBranch>, default: &UnifiedId) -> Vec<throughline_format::UnifiedBranch> {
-    let mut ordered: Vec<throughline_format::UnifiedBranch> = Vec::with_capacity(branches.len());
+/// Does work that is long for a large bundle beside the threads that serve everybody.
+async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, UnifiedError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|_| UnifiedError::new(ErrorCategory::Internal, "panic", "the bundle could not be read"))
+}
+
+/// The default branch goes with its conversation, so it or what it forks from comes first; then parents before children, else
+/// in the order of the bundle.
+fn parents_first(mut branches: Vec<UnifiedBranch>, default: &UnifiedId) -> Vec<UnifiedBranch> {
+    let mut ordered = Vec::with_capacity(branches.len());
     branches.sort_by_key(|branch| branch.branch_id != *default);
-    while !branches.is_empty() {
-        let known = |branch: &throughline_format::UnifiedBranch| {
-            branch
-                .parent_branch_id
-                .as_ref()
-                .is_none_or(|parent| ordered.iter().any(|done| done.branch_id == *parent))
-        };
-        // The rules of a bundle say that branches are a tree; whatever were none would be refused by the store.
-        let at = branches.iter().position(known).unwrap_or_default();
-        ordered.push(branches.remove(at));
+    let mut waiting: BTreeMap<Option<UnifiedId>, Vec<(usize, UnifiedBranch)>> = BTreeMap::new();
+    for (place, branch) in branches.into_iter().enumerate() {
+        waiting.entry(branch.parent_branch_id.clone()).or_default().push((place, branch));
     }
+    let mut ready: BTreeMap<usize, UnifiedBranch> = waiting.remove(&None).into_iter().flatten().collect();
+    while let Some((_, branch)) = ready.pop_first() {
+        ready.extend(waiting.remove(&Some(branch.branch_id.clone())).into_iter().flatten());
+        ordered.push(branch);
+    }
+    // The rules of a bundle say that branches are a tree; whatever were none would be refused by the store.
+    ordered.extend(waiting.into_values().flatten().map(|(_, branch)| branch));
     ordered
 }

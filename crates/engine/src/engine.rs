@@ -12,7 +12,7 @@ use throughline_format::{
 };
 use throughline_protocols::SyntheticSealer;
 use throughline_store::{
-    CommitReceipt, HashPurpose, ItemPage, MAX_PAGE, OperationFilter, StoreError, UnifiedStateStore, Vault, WriteBatch,
+    CommitReceipt, HashPurpose, ItemPage, MAX_PAGE, OperationFilter, StoreError, StoreLimits, UnifiedStateStore, Vault, WriteBatch,
 };
 use tokio::sync::Semaphore;
 
@@ -38,6 +38,8 @@ pub struct EngineLimits {
     pub items_per_request: usize,
     /// Items of one answer, so that the event that lists them all always fits.
     pub items_per_answer: usize,
+    /// Branches of one conversation that is imported.
+    pub branches: usize,
     /// Tools of one request.
     pub tools_per_request: usize,
     /// Bytes of an unstreamed answer.
@@ -60,6 +62,7 @@ impl Default for EngineLimits {
             tool_rounds: 64,
             items_per_request: 20_000,
             items_per_answer: 4_096,
+            branches: StoreLimits::default().branches,
             tools_per_request: 1_024,
             answer_bytes: 32 * 1024 * 1024,
             item_bytes: 8 * 1024 * 1024 - 256 * 1024,

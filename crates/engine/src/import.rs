@@ -1,10 +1,10 @@
 //! A bundle on its way in: what it says, checked, and its IDs.
 
-use crate::engine::Engine;
-use crate::ports::IdKind;
+use crate::ports::{Clock, IdKind, IdSource};
 use crate::private;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use throughline_format::compaction;
 use throughline_format::json::decode_slice;
 use throughline_format::media::decode_base64;
@@ -18,9 +18,14 @@ use throughline_store::WriteOp;
 pub(crate) type Contents = BTreeMap<Sha256, Bytes>;
 
 /// Reads and checks the lines of a bundle: the record, then the content of each artifact that it names.
-pub(crate) fn read(lines: &[u8]) -> Result<(UnifiedExportV2, Contents), UnifiedError> {
+pub(crate) fn read(lines: &[u8], most_branches: usize) -> Result<(UnifiedExportV2, Contents), UnifiedError> {
     let mut lines = lines.split(|byte| *byte == b'\n');
     let bundle: UnifiedExportV2 = decode_slice(lines.next().unwrap_or_default())?;
+    // The store would refuse it too, but with half of the conversation stored.
+    if bundle.branches.len() > most_branches {
+        let message = format!("the bundle has more than {most_branches} branches");
+        return Err(UnifiedError::new(ErrorCategory::Limit, "branches", message).at("/branches"));
+    }
     if let Some(violation) = semantics::export(&bundle).into_iter().next() {
         return Err(violation.into());
     }
@@ -47,12 +52,22 @@ pub(crate) fn read(lines: &[u8]) -> Result<(UnifiedExportV2, Contents), UnifiedE
             }
         }
     }
-    contents.retain(|sha256, _| bundle.artifacts.iter().any(|artifact| artifact.sha256 == *sha256));
+    let named: BTreeSet<Sha256> = bundle.artifacts.iter().map(|artifact| artifact.sha256).collect();
+    contents.retain(|sha256, _| named.contains(sha256));
     Ok((bundle, contents))
 }
 
 fn broken(message: &str) -> UnifiedError {
     UnifiedError::new(ErrorCategory::InvalidRequest, "artifacts", message).at("/artifacts")
+}
+
+/// Where an import takes its time and its IDs from.
+#[derive(Clone)]
+pub(crate) struct Source {
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) ids: Arc<dyn IdSource>,
+    /// Whose the conversation will be.
+    pub(crate) principal_ref: String,
 }
 
 /// A bundle on its way to IDs of this store.
@@ -68,10 +83,10 @@ pub(crate) struct Import {
 
 impl Import {
     /// With the IDs of the bundle.
-    pub(crate) fn keeping(engine: &Engine, mut bundle: UnifiedExportV2, principal_ref: String) -> Self {
-        let now = engine.clock.now();
+    pub(crate) fn keeping(source: Source, mut bundle: UnifiedExportV2) -> Self {
+        let now = source.clock.now();
         bundle.conversation.last_updated_at = now;
-        bundle.conversation.principal_ref = principal_ref;
+        bundle.conversation.principal_ref = source.principal_ref;
         let annotations: BTreeSet<UnifiedId> = bundle.annotations.iter().map(|a| a.resource_id.clone()).collect();
         for item in &mut bundle.items {
             private::retain_references(item, &mut |reference| annotations.contains(&reference.resource_id));
@@ -80,36 +95,36 @@ impl Import {
             conversation_id: bundle.conversation.conversation_id.clone(),
             bundle,
             now,
-            base: engine.ids.next(IdKind::Request),
+            base: source.ids.next(IdKind::Request),
             branches: BTreeMap::new(),
             artifacts: BTreeMap::new(),
         }
     }
 
     /// With new IDs.
-    pub(crate) fn renaming(engine: &Engine, mut bundle: UnifiedExportV2, principal_ref: String) -> Result<Self, UnifiedError> {
-        let now = engine.clock.now();
+    pub(crate) fn renaming(source: Source, mut bundle: UnifiedExportV2) -> Result<Self, UnifiedError> {
+        let now = source.clock.now();
         let artifacts = bundle
             .artifacts
             .iter()
-            .map(|artifact| (artifact.artifact_id.clone(), engine.ids.next(IdKind::Artifact)));
+            .map(|artifact| (artifact.artifact_id.clone(), source.ids.next(IdKind::Artifact)));
         let artifacts = artifacts.collect();
         let branches = bundle
             .branches
             .iter()
-            .map(|branch| (branch.branch_id.clone(), engine.ids.next(IdKind::Branch)))
+            .map(|branch| (branch.branch_id.clone(), source.ids.next(IdKind::Branch)))
             .collect();
-        let conversation_id = engine.ids.next(IdKind::Conversation);
+        let conversation_id = source.ids.next(IdKind::Conversation);
         bundle.conversation = UnifiedConversation {
             conversation_id: conversation_id.clone(),
             last_updated_at: now,
-            principal_ref,
+            principal_ref: source.principal_ref,
             ..bundle.conversation
         };
         let mut import = Self {
             bundle,
             now,
-            base: engine.ids.next(IdKind::Request),
+            base: source.ids.next(IdKind::Request),
             conversation_id,
             branches,
             artifacts,
@@ -206,6 +221,7 @@ impl Import {
         for artifact in &mut self.bundle.artifacts {
             follow_artifact(&mut artifact.artifact_id);
         }
+        let known: BTreeSet<&UnifiedId> = ids.values().collect();
         for revision in &mut self.bundle.revisions {
             follow(&mut revision.item_id);
             revision.revision_id = UnifiedId::parse(&format!("{}.r{}", revision.item_id, revision.number))
@@ -214,7 +230,7 @@ impl Import {
             for (ordinal, part) in (0..).zip(revision.change.parts.iter_mut().flatten()) {
                 rename::part(part, &mut |id| follow(id));
                 rename::part_artifacts(part, &mut |id| follow_artifact(id));
-                if !ids.values().any(|known| *known == part.base.part_id) {
+                if !known.contains(&part.base.part_id) {
                     part.base.part_id = new.part(ordinal);
                 }
             }

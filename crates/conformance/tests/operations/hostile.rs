@@ -132,7 +132,7 @@ async fn run(home: &Home, hostile: &'static str) -> Behaviour {
     let exported = world.engine.export(&me(), &conversation).await.unwrap();
     let imported = world
         .engine
-        .import(&me(), serde_json::to_string(&exported).unwrap().as_bytes(), ImportIds::New)
+        .import(&me(), serde_json::to_vec(&exported).unwrap().into(), ImportIds::New)
         .await;
     assert!(imported.is_ok());
 

@@ -242,7 +242,7 @@ async fn every_kind_makes_the_trip_from_api_to_journal_to_bundle_to_another_stor
         // Into another store with its IDs: everything is equal, the fingerprint of each item included.
         for other in &homes() {
             let copy = World::open(other, 5_000);
-            copy.engine.import(&me(), &lines(&exported), ImportIds::Keep).await.unwrap();
+            copy.engine.import(&me(), lines(&exported).into(), ImportIds::Keep).await.unwrap();
             let again = bundle(&copy, &id).await;
             assert_eq!(
                 (&again.items, &again.branches, &again.artifacts),
@@ -256,7 +256,7 @@ async fn every_kind_makes_the_trip_from_api_to_journal_to_bundle_to_another_stor
             assert!(copy.store.check().await.unwrap().problems.is_empty());
 
             // They are taken now, so the next copy gets others, and says the same.
-            let summary = copy.engine.import(&me(), &lines(&exported), ImportIds::Keep).await.unwrap();
+            let summary = copy.engine.import(&me(), lines(&exported).into(), ImportIds::Keep).await.unwrap();
             let third: UnifiedId = read(&serde_json::to_value(&summary).unwrap()["conversationId"]);
             assert_ne!(third, id);
             let third = bundle(&copy, &third).await;
@@ -291,7 +291,7 @@ async fn an_import_is_whole_or_leaves_nothing() {
         let empty = &homes()[1];
         let copy = World::open(empty, 5_000);
         for ids in [ImportIds::Keep, ImportIds::New] {
-            let error = copy.engine.import(&me(), body.as_bytes(), ids).await.unwrap_err();
+            let error = copy.engine.import(&me(), body.clone().into(), ids).await.unwrap_err();
             assert_eq!(error.code, "invalid-request.artifacts", "{name}");
         }
         let list = throughline_engine::ConversationQuery {
@@ -307,8 +307,8 @@ async fn an_import_is_whole_or_leaves_nothing() {
     let first = exported.items[0].id.clone();
     let mut foreign = with_only(&exported, &first);
     foreign.fingerprint = semantics::export_fingerprint(&foreign).unwrap();
-    copy.engine.import(&me(), &lines(&foreign), ImportIds::Keep).await.unwrap();
-    let summary = copy.engine.import(&me(), &lines(&exported), ImportIds::Keep).await.unwrap();
+    copy.engine.import(&me(), lines(&foreign).into(), ImportIds::Keep).await.unwrap();
+    let summary = copy.engine.import(&me(), lines(&exported).into(), ImportIds::Keep).await.unwrap();
     let new: UnifiedId = read(&serde_json::to_value(&summary).unwrap()["conversationId"]);
     assert_ne!(new, id);
     assert_eq!(bundle(&copy, &new).await.items.len(), exported.items.len());
@@ -411,7 +411,7 @@ async fn the_current_view_is_the_base_with_its_revisions_and_a_terminal_status_s
             );
             let summary = world
                 .engine
-                .import(&me(), serde_json::to_string(&exported).unwrap().as_bytes(), ImportIds::New)
+                .import(&me(), serde_json::to_vec(&exported).unwrap().into(), ImportIds::New)
                 .await
                 .unwrap();
             let copy: UnifiedId = read(&serde_json::to_value(&summary).unwrap()["conversationId"]);

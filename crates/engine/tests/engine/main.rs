@@ -12,6 +12,7 @@
 
 mod checkpoints;
 mod compaction;
+mod imports;
 mod lineage;
 mod live;
 mod named_answers;

@@ -98,7 +98,7 @@ pub(super) async fn import(
         } else {
             ImportIds::New
         };
-        let summary = app.engine.import(&principal, &body, ids).await?;
+        let summary = app.engine.import(&principal, body, ids).await?;
         Ok::<_, UnifiedError>(View::of(&summary)?.to_json())
     };
     match imported.await {
