@@ -17,7 +17,7 @@ impl CatchUp {
     /// Everything that is committed of the answer that began after an event.
     pub(crate) async fn load(engine: &Engine, operation_id: &UnifiedId, begun_after: u64) -> Result<Self, UnifiedError> {
         let mut events = VecDeque::new();
-        scribe::read_committed(engine, operation_id, |event| {
+        scribe::read_committed(engine, operation_id, |event, _| {
             if event.sequence > begun_after {
                 events.push_back(event);
             }

@@ -7,10 +7,11 @@ use crate::producer::{Producer, Stop};
 use crate::scribe::Written;
 use crate::terminal::{self, Ending};
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use throughline_format::item::InterruptionCause;
-use throughline_format::{ErrorCategory, Sha256, Timestamp, UnifiedError, UnifiedItem};
+use throughline_format::{ErrorCategory, Sha256, Timestamp, UnifiedError, UnifiedItem, UnifiedResultV2};
 use throughline_protocols::DecodeContext;
 use throughline_store::{IssuedId, LineageRow, WriteBatch, WriteOp};
 
@@ -20,33 +21,57 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 impl Producer {
     /// Ends an operation whose answer did not end by itself. While the store refuses, it is tried again: subscribers wait, and
-    /// nobody takes the branch. A process that goes down meanwhile leaves the end to recovery.
+    /// nobody takes the branch. What the store will never take ends with its error alone. A process that goes down meanwhile
+    /// leaves the end to recovery.
     pub(crate) async fn end(&mut self, stop: Stop) {
         if self.outlives(&stop) {
             return;
         }
         let ending = self.ending(stop);
         let mut pause = FIRST_PAUSE;
-        // Whatever stopped the answer may have left the scribe ahead of the store.
-        let mut error = self.resume_from_store().await.err();
+        let mut never: Option<UnifiedError> = None;
         loop {
-            if error.is_none() && self.scribe.fold.is_complete() {
-                // The commit was there after all; its answer was lost.
-                return;
+            let outcome = match &never {
+                None => self.try_end(&ending).await,
+                Some(reason) => self.end_bare(reason.clone()).await,
+            };
+            let Err(error) = outcome else { return };
+            let (operation, code) = (&self.operation.operation_id, &error.code);
+            if !error.retryable {
+                if never.is_some() {
+                    tracing::error!(%operation, %code, "the operation could not be ended; the next start tries again");
+                    return;
+                }
+                tracing::error!(%operation, %code, "the store does not take the end of the operation; it ends with this error alone");
+                never = Some(error);
+                continue;
             }
-            if error.is_none() {
-                let batch = WriteBatch::new(self.engine.clock.now(), self.operation.conversation_id.clone());
-                error = self.finish(batch, Vec::new(), ending.clone()).await.err();
-            }
-            let Some(reason) = error else { return };
-            tracing::error!(operation = %self.operation.operation_id, code = %reason.code, "the end of the operation was not committed; trying again");
+            tracing::error!(%operation, %code, "the end of the operation was not committed; trying again");
             if self.engine.stopping.load(Ordering::SeqCst) {
                 return;
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
-            error = self.resume_from_store().await.err();
         }
+    }
+
+    /// Whatever stopped the answer may have left the scribe ahead of the store.
+    async fn try_end(&mut self, ending: &Ending) -> Result<(), UnifiedError> {
+        self.resume_from_store().await?;
+        if self.scribe.fold.is_complete() {
+            // The commit was there after all; its answer was lost.
+            return Ok(());
+        }
+        let batch = WriteBatch::new(self.engine.clock.now(), self.operation.conversation_id.clone());
+        self.finish(batch, Vec::new(), ending.clone()).await
+    }
+
+    /// Ends the operation with an error and nothing else.
+    pub(crate) async fn end_bare(&mut self, reason: UnifiedError) -> Result<(), UnifiedError> {
+        let (ended, events) = terminal::end_bare(&self.engine, &self.operation, reason).await?;
+        self.operation = ended;
+        self.live.publish(events);
+        Ok(())
     }
 
     fn ending(&mut self, stop: Stop) -> Ending {
@@ -84,7 +109,7 @@ impl Producer {
         };
         let mut drafts: Vec<_> = self.refused.iter().map(Refused::event).chain(told).collect();
         drafts.extend(terminal::drafts(ending, &self.scribe.fold, &self.operation.operation_id, now));
-        events.extend(self.scribe.write(drafts, now)?);
+        events.extend(self.scribe.write_end(drafts, now)?);
         let checkpoints = self.checkpoint_changes(made, now).await?;
         let issued = self.issued_ids()?;
         if !issued.is_empty() {
@@ -148,27 +173,33 @@ impl Producer {
         Ok(hashes.into_iter().map(row).collect())
     }
 
-    /// Evidence of what the client got: the answer as its own codec says it, decoded again by that codec.
+    /// Evidence of what the client got: the answer as its own codec says it, decoded again by that codec; else as it is stored.
     fn lineage_rows(&self) -> Vec<LineageRow> {
-        let codec = self.asker.codec.as_ref();
         let result = self.scribe.fold.result();
-        let as_delivered = codec.encode_response(&result, &self.encode).ok().and_then(|encoded| {
-            let context = DecodeContext {
-                synthetic: self.engine.synthetic.clone(),
-                ..DecodeContext::offline()
-            };
-            let decoded = codec.decode_response(encoded.body.as_bytes(), &context).ok()?;
-            let mut offline = throughline_protocols::offline::OfflineFold::new();
-            offline.push(decoded).ok()?;
-            Some(offline.fold.items().to_vec())
-        });
+        // A codec that panics here would leave an answer that is whole without its end.
+        let as_delivered = std::panic::catch_unwind(AssertUnwindSafe(|| self.as_delivered(&result)))
+            .ok()
+            .flatten();
         terminal::evidence(
             &self.operation,
             self.journal.branch(&self.operation),
             self.link,
-            &as_delivered.unwrap_or_else(|| result.output.clone()),
+            as_delivered.as_deref().unwrap_or(&result.output),
             &result.output,
             self.engine.clock.now(),
         )
+    }
+
+    fn as_delivered(&self, result: &UnifiedResultV2) -> Option<Vec<UnifiedItem>> {
+        let codec = self.asker.codec.as_ref();
+        let encoded = codec.encode_response(result, &self.encode).ok()?;
+        let context = DecodeContext {
+            synthetic: self.engine.synthetic.clone(),
+            ..DecodeContext::offline()
+        };
+        let decoded = codec.decode_response(encoded.body.as_bytes(), &context).ok()?;
+        let mut offline = throughline_protocols::offline::OfflineFold::new();
+        offline.push(decoded).ok()?;
+        Some(offline.fold.items().to_vec())
     }
 }

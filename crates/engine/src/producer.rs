@@ -133,14 +133,13 @@ impl Producer {
         let stop = match driven {
             Ok(Ok(())) => None,
             Ok(Err(stop)) => Some(stop),
-            Err(_) => Some(Stop::Failed(UnifiedError::new(
-                ErrorCategory::Internal,
-                "panic",
-                "the answer could not be read",
-            ))),
+            Err(_) => Some(Stop::Failed(panicked())),
         };
-        if let Some(stop) = stop {
-            self.end(stop).await;
+        if let Some(stop) = stop
+            && AssertUnwindSafe(self.end(stop)).catch_unwind().await.is_err()
+            && let Err(error) = self.end_bare(panicked()).await
+        {
+            tracing::error!(operation = %self.operation.operation_id, code = %error.code, "the operation could not be ended; the next start tries again");
         }
         drop((closing, admission, alarm));
     }
@@ -423,6 +422,10 @@ impl Producer {
         }
         Ok(())
     }
+}
+
+fn panicked() -> UnifiedError {
+    UnifiedError::new(ErrorCategory::Internal, "panic", "the answer could not be read")
 }
 
 /// An error of a connection that had begun to answer is an interruption.

@@ -77,7 +77,7 @@ impl Engine {
                         tracing::warn!(operation = %id, code = %error.code, "work of a provider cannot be gone on with");
                     }
                 }
-                match self.interrupt(operation).await {
+                match self.interrupt_or_fail(operation).await {
                     Ok(()) => report.interrupted += 1,
                     Err(error) => {
                         report.failed += 1;
@@ -91,6 +91,17 @@ impl Engine {
         }
     }
 
+    /// Ends an operation as interrupted, or with the error for which the store will never take that.
+    async fn interrupt_or_fail(&self, operation: UnifiedOperation) -> Result<(), UnifiedError> {
+        match self.interrupt(operation.clone()).await {
+            Err(error) if !error.retryable => {
+                tracing::error!(operation = %operation.operation_id, code = %error.code, "an operation ends with this error alone");
+                terminal::end_bare(self, &operation, error).await.map(drop)
+            }
+            outcome => outcome,
+        }
+    }
+
     async fn interrupt(&self, mut operation: UnifiedOperation) -> Result<(), UnifiedError> {
         let mut scribe = Scribe::resume(self, &operation, 0).await?;
         let now = self.clock.now();
@@ -100,7 +111,7 @@ impl Engine {
             "the gateway was stopped while the answer was on its way; ask again to go on",
         );
         let ending = Ending::interrupted(error, InterruptionCause::ProcessRestart);
-        let events = scribe.write(terminal::drafts(ending, &scribe.fold, &operation.operation_id, now), now)?;
+        let events = scribe.write_end(terminal::drafts(ending, &scribe.fold, &operation.operation_id, now), now)?;
         let items = scribe.fold.items();
         let progress = Progress::find(self, items).await?;
         let rows = match self.link_before(&operation).await? {

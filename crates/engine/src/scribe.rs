@@ -59,8 +59,26 @@ pub(crate) struct Scribe {
     pub(crate) seat: Seat,
     operation_id: UnifiedId,
     limits: EngineLimits,
-    item_bytes: BTreeMap<UnifiedId, usize>,
-    answer_bytes: usize,
+    weights: Weights,
+}
+
+/// What the events of an answer weigh so far.
+#[derive(Default)]
+struct Weights {
+    items: BTreeMap<UnifiedId, usize>,
+    answer: usize,
+}
+
+impl Weights {
+    /// Adds an event; gives what its item weighs now.
+    fn add(&mut self, event: &UnifiedEventV2, event_bytes: usize) -> usize {
+        let Some(item_id) = &event.item_id else { return 0 };
+        let added = delta_text(&event.body).map_or(event_bytes, written_bytes);
+        self.answer += added;
+        let item = self.items.entry(item_id.clone()).or_default();
+        *item += added;
+        *item
+    }
 }
 
 impl Scribe {
@@ -70,14 +88,13 @@ impl Scribe {
             seat,
             operation_id,
             limits,
-            item_bytes: BTreeMap::new(),
-            answer_bytes: 0,
+            weights: Weights::default(),
         }
     }
 
     /// A scribe that goes on after what the store has of an operation.
     pub(crate) async fn resume(engine: &Engine, operation: &UnifiedOperation, first_item: u64) -> Result<Self, UnifiedError> {
-        let fold = fold_committed(engine, &operation.operation_id).await?;
+        let (fold, weights) = fold_committed(engine, &operation.operation_id).await?;
         let before = operation.input_item_ids.last().or(operation.source_head_item_id.as_ref());
         let sequence = match before {
             Some(id) => engine
@@ -96,13 +113,25 @@ impl Scribe {
             last_item: fold.items().last().map(|i| i.id.clone()).or_else(|| before.cloned()),
             covered: None,
         };
-        Ok(Self::new(operation.operation_id.clone(), fold, seat, engine.limits))
+        Ok(Self {
+            weights,
+            ..Self::new(operation.operation_id.clone(), fold, seat, engine.limits)
+        })
     }
 
     /// Gives drafts their place, folds them and writes them.
     ///
     /// After an error the fold may be ahead of what is committed: resume from the store.
     pub(crate) fn write(&mut self, drafts: Vec<EventDraft>, now: Timestamp) -> Result<Vec<Written>, UnifiedError> {
+        self.put(drafts, now, true)
+    }
+
+    /// [`Self::write`] of what ends the operation: the bounds of an answer leave room for it.
+    pub(crate) fn write_end(&mut self, drafts: Vec<EventDraft>, now: Timestamp) -> Result<Vec<Written>, UnifiedError> {
+        self.put(drafts, now, false)
+    }
+
+    fn put(&mut self, drafts: Vec<EventDraft>, now: Timestamp, is_bounded: bool) -> Result<Vec<Written>, UnifiedError> {
         let mut events = Vec::with_capacity(drafts.len());
         for mut draft in join(drafts) {
             self.seat_items(&mut draft);
@@ -113,7 +142,10 @@ impl Scribe {
                 UnifiedError::new(ErrorCategory::Internal, "event-grammar", e.to_string())
             })?;
             let bytes = serde_json::to_vec(&event).map_err(|e| UnifiedError::new(ErrorCategory::Internal, "event", e.to_string()))?;
-            self.weigh(&event, bytes.len())?;
+            let item = self.weights.add(&event, bytes.len());
+            if is_bounded {
+                self.check_weight(item)?;
+            }
             events.push((event.sequence, bytes.into()));
         }
         Ok(events)
@@ -148,7 +180,7 @@ impl Scribe {
     }
 
     /// Refuses what would make an item or the answer larger than the journal takes, while there is still room to end the operation.
-    fn weigh(&mut self, event: &UnifiedEventV2, event_bytes: usize) -> Result<(), UnifiedError> {
+    fn check_weight(&self, item: usize) -> Result<(), UnifiedError> {
         if self.fold.items().len() > self.limits.items_per_answer {
             let limit = self.limits.items_per_answer;
             return Err(UnifiedError::new(
@@ -157,11 +189,6 @@ impl Scribe {
                 format!("the answer has more than {limit} items; those before are kept"),
             ));
         }
-        let Some(item_id) = &event.item_id else { return Ok(()) };
-        let added = delta_text(&event.body).map_or(event_bytes, written_bytes);
-        let item = self.item_bytes.entry(item_id.clone()).or_default();
-        *item += added;
-        self.answer_bytes += added;
         let too_large = |what: &str, detail: &str, limit: usize| {
             UnifiedError::new(
                 ErrorCategory::Limit,
@@ -169,32 +196,33 @@ impl Scribe {
                 format!("{what} is larger than {limit} bytes; what came before is kept"),
             )
         };
-        if self.answer_bytes > self.limits.answer_bytes {
+        if self.weights.answer > self.limits.answer_bytes {
             return Err(too_large("the answer", "answer", self.limits.answer_bytes));
         }
-        if *item > self.limits.item_bytes {
+        if item > self.limits.item_bytes {
             return Err(too_large("an item of the answer", "item", self.limits.item_bytes));
         }
         Ok(())
     }
 }
 
-/// The fold of everything that the store has of an operation.
-async fn fold_committed(engine: &Engine, operation_id: &UnifiedId) -> Result<Fold, UnifiedError> {
-    let mut fold = Fold::new(operation_id.clone());
-    read_committed(engine, operation_id, |event| {
+/// The fold and the weights of everything that the store has of an operation.
+async fn fold_committed(engine: &Engine, operation_id: &UnifiedId) -> Result<(Fold, Weights), UnifiedError> {
+    let (mut fold, mut weights) = (Fold::new(operation_id.clone()), Weights::default());
+    read_committed(engine, operation_id, |event, bytes| {
+        weights.add(&event, bytes);
         fold.push(&event)
             .map_err(|e| UnifiedError::new(ErrorCategory::Storage, "corrupt", e.to_string()))
     })
     .await?;
-    Ok(fold)
+    Ok((fold, weights))
 }
 
-/// Reads every event that the store has of an operation, in order.
+/// Reads every event that the store has of an operation, in order, with its size.
 pub(crate) async fn read_committed(
     engine: &Engine,
     operation_id: &UnifiedId,
-    mut take: impl FnMut(UnifiedEventV2) -> Result<(), UnifiedError> + Send,
+    mut take: impl FnMut(UnifiedEventV2, usize) -> Result<(), UnifiedError> + Send,
 ) -> Result<(), UnifiedError> {
     let mut after = 0;
     loop {
@@ -217,7 +245,7 @@ pub(crate) async fn read_committed(
                 )
             })?;
             after = stored.sequence;
-            take(event)?;
+            take(event, stored.bytes.len())?;
         }
     }
 }

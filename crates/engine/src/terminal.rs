@@ -6,13 +6,13 @@ use crate::lineage::atoms::atoms;
 use crate::lineage::calls;
 use crate::lineage::chain::Link;
 use crate::progress::{Lifecycle, Progress};
-use crate::scribe::Written;
+use crate::scribe::{Scribe, Written};
 use throughline_format::event::{ErrorEvent, ItemCompleted, OperationChanged, OperationCompleted, ResponseMetadata, StreamCompleted};
 use throughline_format::item::{InterruptionCause, InterruptionItem, ItemStatus, UnifiedItemBody, Visibility};
 use throughline_format::provenance::ItemOrigin;
 use throughline_format::{
     ErrorCategory, EventBody, EventDraft, Fold, OperationState, Timestamp, UnifiedError, UnifiedFinishReason, UnifiedId, UnifiedItem,
-    UnifiedItemBase, UnifiedItemProvenance, UnifiedOperation, UnifiedResponseStatus,
+    UnifiedItemBase, UnifiedItemProvenance, UnifiedOperation, UnifiedResponseStatus, UnifiedResultV2,
 };
 use throughline_store::{LineageRow, StoreError, WriteBatch, WriteOp};
 
@@ -185,14 +185,6 @@ pub(crate) fn batch(
     let mut result = fold.result();
     result.conversation_id = Some(operation.conversation_id.clone());
     result.provenance.request_id = request_id;
-    operation.state = fold.operation_state().unwrap_or(OperationState::Failed);
-    operation.result_id = Some(result.response_id.clone());
-    operation.error.clone_from(&result.error);
-    if operation.state == OperationState::Expired {
-        operation.error = Some(crate::deadline::expired().of_operation(&operation.operation_id));
-    }
-    operation.ended_at = Some(batch.now);
-    operation.updated_at = batch.now;
     operation.last_sequence = fold.last_sequence();
     if events.is_empty() {
         return Err(UnifiedError::new(
@@ -203,6 +195,68 @@ pub(crate) fn batch(
     }
     batch.push(append(&operation.operation_id, events));
     batch.ops.extend(progress.rest(operation, &result.output));
+    let state = fold.operation_state().unwrap_or(OperationState::Failed);
+    let mut batch = close(batch, operation, state, result);
+    if !lineage.is_empty() {
+        batch.push(WriteOp::PutLineage(lineage));
+    }
+    Ok(batch)
+}
+
+/// Ends an operation whose own end the store will never take, such as one with an item beyond its bounds or with events that
+/// cannot be read any more: with the error alone, and with no more items than stand in the journal already. Gives the operation
+/// as it ended, and its last events.
+pub(crate) async fn end_bare(
+    engine: &Engine,
+    operation: &UnifiedOperation,
+    error: UnifiedError,
+) -> Result<(UnifiedOperation, Vec<Written>), UnifiedError> {
+    let (id, now) = (&operation.operation_id, engine.clock.now());
+    let error = error.of_operation(id);
+    let ending = Ending::Failed { error: error.clone() };
+    let (fold, events) = match Scribe::resume(engine, operation, 0).await {
+        Ok(mut scribe) => {
+            let last = drafts(ending, &scribe.fold, id, now);
+            let events = scribe.write_end(last, now)?;
+            (scribe.fold, events)
+        }
+        Err(unread) if unread.retryable => return Err(unread),
+        Err(_) => {
+            let fold = Fold::new(id.clone());
+            let last = engine.store.last_sequence(id).await.map_err(|e| e.to_unified())?;
+            let events = (last + 1..).zip(drafts(ending, &fold, id, now)).map(|(sequence, draft)| {
+                let event = serde_json::to_vec(&draft.stamp(id, sequence, now));
+                let event = event.map_err(|e| UnifiedError::new(ErrorCategory::Internal, "event", e.to_string()))?;
+                Ok((sequence, event.into()))
+            });
+            let events = events.collect::<Result<Vec<Written>, UnifiedError>>()?;
+            (fold, events)
+        }
+    };
+    let kept = Progress::find(engine, fold.items()).await.map_or(0, |progress| progress.appended);
+    let mut result = fold.result();
+    result.output.truncate(kept);
+    result.alternatives = None;
+    result.conversation_id = Some(operation.conversation_id.clone());
+    result.status = UnifiedResponseStatus::finished(UnifiedFinishReason::Failed, error.provider_code.clone());
+    result.error = Some(error);
+    let mut ended = operation.clone();
+    let batch = WriteBatch::new(now, operation.conversation_id.clone()).with(append(id, &events));
+    let batch = close(batch, &mut ended, OperationState::Failed, result);
+    persist(engine, batch).await.map_err(|e| e.to_unified())?;
+    Ok((ended, events))
+}
+
+/// Brings the record of an operation to its end, with its result.
+fn close(mut batch: WriteBatch, operation: &mut UnifiedOperation, state: OperationState, result: UnifiedResultV2) -> WriteBatch {
+    operation.state = state;
+    operation.result_id = Some(result.response_id.clone());
+    operation.error.clone_from(&result.error);
+    if state == OperationState::Expired {
+        operation.error = Some(crate::deadline::expired().of_operation(&operation.operation_id));
+    }
+    operation.ended_at = Some(batch.now);
+    operation.updated_at = batch.now;
     batch.push(WriteOp::PutResult {
         operation_id: operation.operation_id.clone(),
         result: Box::new(result),
@@ -212,10 +266,7 @@ pub(crate) fn batch(
     if let Some(lease) = lease {
         batch.push(WriteOp::ReleaseLease { lease_id: lease.lease_id });
     }
-    if !lineage.is_empty() {
-        batch.push(WriteOp::PutLineage(lineage));
-    }
-    Ok(batch)
+    batch
 }
 
 /// How often a commit is tried while the store says that it may work later, and the first pause between two tries.

@@ -12,6 +12,7 @@
 
 mod checkpoints;
 mod compaction;
+mod endings;
 mod imports;
 mod lineage;
 mod live;
