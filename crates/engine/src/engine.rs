@@ -198,13 +198,13 @@ impl Engine {
     pub(crate) async fn is_busy(&self, branch: &UnifiedBranch) -> Result<bool, UnifiedError> {
         let filter = OperationFilter {
             conversation_id: Some(branch.conversation_id.clone()),
-            principal_ref: None,
+            branch_id: Some(branch.branch_id.clone()),
             states: vec![OperationState::Queued, OperationState::Running, OperationState::RequiresAction],
-            limit: 256,
+            limit: 1,
             ..OperationFilter::default()
         };
         let running = self.store.operations(filter).await.map_err(|e| e.to_unified())?;
-        Ok(running.iter().any(|operation| operation.source_branch_id == branch.branch_id))
+        Ok(!running.is_empty())
     }
 
     /// Attaches a subscriber after a sequence. It writes nothing.

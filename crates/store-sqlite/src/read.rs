@@ -8,7 +8,7 @@ use throughline_format::{
 };
 use throughline_store::{
     ArtifactFiles, ConversationFilter, ConversationReader, EventRange, EventReader, IssuedId, ItemPage, JournalReader, LineageReader,
-    LineageRow, OperationFilter, OperationReader, ResourceReader, SealedRecord, SealedResource, SessionKeyRow, StoreFuture,
+    LineageRow, OperationFilter, OperationReader, ResourceReader, SealedPlace, SealedRecord, SealedResource, SessionKeyRow, StoreFuture,
     StoredAnnotation, StoredArtifact, StoredEvent, inline,
 };
 
@@ -218,8 +218,13 @@ macro_rules! reads {
                 self.read(move |connection| resources::live_checkpoints(connection, &id, branch_id.as_ref()))
             }
 
-            fn sealed_under_other_keys(&self, current_key_version: u32, limit: usize) -> StoreFuture<'_, Vec<SealedRecord>> {
-                self.read(move |connection| resources::live_under_other_keys(connection, current_key_version, limit))
+            fn sealed_under_other_keys(
+                &self,
+                current_key_version: u32,
+                after: Option<SealedPlace>,
+                limit: usize,
+            ) -> StoreFuture<'_, Vec<SealedRecord>> {
+                self.read(move |connection| resources::live_under_other_keys(connection, current_key_version, after, limit))
             }
 
             fn artifact<'a>(&'a self, id: &'a UnifiedId) -> StoreFuture<'a, Option<StoredArtifact>> {

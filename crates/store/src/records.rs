@@ -140,6 +140,17 @@ pub struct SealedRecord {
     pub context: SealContext,
     /// The record.
     pub sealed: Sealed,
+    /// Where it stands in the list of them.
+    pub place: SealedPlace,
+}
+
+/// A place in the list of all sealed records: resources first, then checkpoints, each in the order in which they were stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SealedPlace {
+    /// Whether it is one of the checkpoints.
+    pub is_checkpoint: bool,
+    /// The store's own number of the row.
+    pub number: u64,
 }
 
 /// A record sealed again under another key, the content unchanged.
@@ -235,6 +246,8 @@ pub struct OperationFilter {
     pub principal_ref: Option<String>,
     /// Deleted ones instead: they only tell what of a conversation is left.
     pub deleted: bool,
+    /// Whose answer goes to this branch only.
+    pub branch_id: Option<UnifiedId>,
     /// In one of these states; empty is any.
     pub states: Vec<OperationState>,
     /// After this one in the order of the list.
@@ -249,6 +262,7 @@ impl Default for OperationFilter {
             conversation_id: None,
             principal_ref: None,
             deleted: false,
+            branch_id: None,
             states: Vec::new(),
             after: None,
             limit: MAX_PAGE,

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use throughline_format::{Timestamp, UnifiedId};
 
-use crate::records::{ResealedRecord, SealedRecord};
+use crate::records::{ResealedRecord, SealedPlace, SealedRecord};
 use crate::{StoreError, UnifiedStateStore, Vault, WriteBatch, WriteOp};
 
 /// Records of one step, so that their payloads fit into memory whatever their size.
@@ -21,15 +21,25 @@ pub struct RotationStep {
     pub resealed: u64,
     /// Records that do not open and so stay as they are.
     pub damaged: u64,
-    /// Whether nothing is left to do.
+    /// Records that somebody else resealed or removed meanwhile.
+    pub skipped: u64,
+    /// Where the next step goes on.
+    pub after: Option<SealedPlace>,
+    /// Whether nothing was left behind the place that the step was given.
     pub done: bool,
 }
 
-/// Moves some records to the current key. Repeat until it is done, or until a step has resealed nothing: what is left then does
-/// not open.
-pub async fn rotate_step(store: &dyn UnifiedStateStore, vault: &Vault, now: Timestamp) -> Result<RotationStep, StoreError> {
-    let records = store.sealed_under_other_keys(vault.current_version(), STEP).await?;
+/// Moves some records behind a place of the list to the current key. Repeat with the place that it gives until it is done: what is
+/// left then does not open.
+pub async fn rotate_step(
+    store: &dyn UnifiedStateStore,
+    vault: &Vault,
+    after: Option<SealedPlace>,
+    now: Timestamp,
+) -> Result<RotationStep, StoreError> {
+    let records = store.sealed_under_other_keys(vault.current_version(), after, STEP).await?;
     let mut step = RotationStep {
+        after: records.last().map_or(after, |record| Some(record.place)),
         done: records.is_empty(),
         ..RotationStep::default()
     };
@@ -42,17 +52,30 @@ pub async fn rotate_step(store: &dyn UnifiedStateStore, vault: &Vault, now: Time
         }
     }
     for (conversation_id, records) in by_conversation {
-        let count = records.len() as u64;
-        let mut batch = WriteBatch::new(now, conversation_id);
-        batch.ops.extend(records.into_iter().map(WriteOp::Reseal));
-        match store.commit(batch).await {
-            Ok(_) => step.resealed += count,
-            // Somebody else resealed one, or retention took the conversation: the next step sees what is left.
-            Err(StoreError::Duplicate { .. } | StoreError::NotFound { .. }) => step.resealed += 1,
-            Err(error) => return Err(error),
+        let batch = |records: &[ResealedRecord]| {
+            let mut batch = WriteBatch::new(now, conversation_id.clone());
+            batch.ops.extend(records.iter().cloned().map(WriteOp::Reseal));
+            batch
+        };
+        if store_all(store, batch(&records)).await? {
+            step.resealed += records.len() as u64;
+            continue;
+        }
+        for record in &records {
+            let is_stored = store_all(store, batch(std::slice::from_ref(record))).await?;
+            *(if is_stored { &mut step.resealed } else { &mut step.skipped }) += 1;
         }
     }
     Ok(step)
+}
+
+/// Stores a batch; false when somebody else resealed one of its records, or retention took the conversation.
+async fn store_all(store: &dyn UnifiedStateStore, batch: WriteBatch) -> Result<bool, StoreError> {
+    match store.commit(batch).await {
+        Ok(_) => Ok(true),
+        Err(StoreError::Duplicate { .. } | StoreError::NotFound { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 fn reseal(vault: &Vault, record: &SealedRecord) -> Result<ResealedRecord, StoreError> {

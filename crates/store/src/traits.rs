@@ -17,8 +17,8 @@ use crate::StoreError;
 use crate::batch::{CommitReceipt, WriteBatch};
 use crate::records::{
     BackupReport, CollectReport, CollectRequest, ConversationFilter, EventRange, IntegrityReport, IssuedId, ItemPage, LineageRow,
-    OperationFilter, SealedRecord, SealedResource, SessionKeyRow, StoreMeta, StoredAnnotation, StoredArtifact, StoredEvent, SweepReport,
-    SweepRequest,
+    OperationFilter, SealedPlace, SealedRecord, SealedResource, SessionKeyRow, StoreMeta, StoredAnnotation, StoredArtifact, StoredEvent,
+    SweepReport, SweepRequest,
 };
 
 /// What every call of a store gives. The future may be polled on any runtime, or on none.
@@ -99,8 +99,13 @@ pub trait ResourceReader: Send + Sync {
         conversation_id: &'a UnifiedId,
         branch_id: Option<&'a UnifiedId>,
     ) -> StoreFuture<'a, Vec<UnifiedProviderCheckpoint>>;
-    /// Records sealed with another key than this one, for rotation.
-    fn sealed_under_other_keys(&self, current_key_version: u32, limit: usize) -> StoreFuture<'_, Vec<SealedRecord>>;
+    /// Records sealed with another key than this one, for rotation, behind a place in their list.
+    fn sealed_under_other_keys(
+        &self,
+        current_key_version: u32,
+        after: Option<SealedPlace>,
+        limit: usize,
+    ) -> StoreFuture<'_, Vec<SealedRecord>>;
     /// The metadata of an artifact.
     fn artifact<'a>(&'a self, id: &'a UnifiedId) -> StoreFuture<'a, Option<StoredArtifact>>;
     /// An artifact of this principal with this digest.

@@ -176,7 +176,7 @@ async fn rotate_key(arguments: &RotateArguments) -> Result<u8, CliError> {
     let mut vault = Vault::new(ring.clone(), Arc::new(OsRandom))?;
     // With the right ring and nobody else at work: only then a new key may be added.
     let mut store = open(&paths, &vault)?;
-    let left = store.sealed_under_other_keys(vault.current_version(), 1).await?;
+    let left = store.sealed_under_other_keys(vault.current_version(), None, 1).await?;
     let from = if let Some(record) = left.first() {
         // A rotation stopped before its end: go on with its key.
         record.sealed.key_version()
@@ -190,17 +190,18 @@ async fn rotate_key(arguments: &RotateArguments) -> Result<u8, CliError> {
         store = open(&paths, &vault)?;
         from
     };
-    let (mut resealed, mut damaged) = (0, 0);
+    let (mut resealed, mut damaged, mut after) = (0, 0, None);
     while arguments.max_records.is_none_or(|bound| resealed < bound) {
-        let step = rotate_step(&store, &vault, SystemClock.now()).await?;
+        let step = rotate_step(&store, &vault, after, SystemClock.now()).await?;
         resealed += step.resealed;
-        damaged = step.damaged;
-        if step.resealed == 0 {
+        damaged += step.damaged;
+        after = step.after;
+        if step.done {
             break;
         }
     }
     let remaining = store
-        .sealed_under_other_keys(vault.current_version(), throughline_store::MAX_PAGE)
+        .sealed_under_other_keys(vault.current_version(), None, throughline_store::MAX_PAGE)
         .await?;
     store.close().await?;
     output::print_json(&Rotated {

@@ -57,6 +57,10 @@ pub(crate) fn live_list(connection: &Connection, filter: &OperationFilter) -> Re
         text.push_str(" AND o.principal_ref = ?");
         values.push(Value::Text(principal_ref.clone()));
     }
+    if let Some(branch_id) = &filter.branch_id {
+        text.push_str(" AND json_extract(o.body, '$.sourceBranchId') = ?");
+        values.push(Value::Text(branch_id.to_string()));
+    }
     let mut states = filter.states.clone();
     states.sort_unstable();
     states.dedup();

@@ -4,7 +4,7 @@ use rusqlite::{Connection, Row, params};
 use throughline_format::operation::SealedBytes;
 use throughline_format::resource::{Issuer, ResourceStatus, ResourceType};
 use throughline_format::{Sha256, Timestamp, UnifiedArtifact, UnifiedId, UnifiedProviderCheckpoint};
-use throughline_store::{RecordKind, SealContext, Sealed, SealedRecord, SealedResource, StoreError, StoredArtifact};
+use throughline_store::{RecordKind, SealContext, Sealed, SealedPlace, SealedRecord, SealedResource, StoreError, StoredArtifact};
 
 use super::index::by_hashes;
 use super::{all, count, encode, hash, id, number, one, opt_hash, opt_id, opt_time, page, record, run, text, time, word};
@@ -235,23 +235,42 @@ pub(crate) fn replace_sealed(connection: &Connection, kind: RecordKind, record_i
     .map(drop)
 }
 
-/// Records that another key than this one sealed.
-pub(crate) fn live_under_other_keys(connection: &Connection, current: u32, limit: usize) -> Result<Vec<SealedRecord>> {
-    let text = format!("{RESOURCE} WHERE (r.key_version < ?1 OR r.key_version > ?1) AND c.deleted = 0 ORDER BY r.number LIMIT ?2");
-    let mut records = all(connection, &text, params![current, page(limit)], |row| {
+/// Records that another key than this one sealed, behind a place in their list.
+pub(crate) fn live_under_other_keys(
+    connection: &Connection,
+    current: u32,
+    after: Option<SealedPlace>,
+    limit: usize,
+) -> Result<Vec<SealedRecord>> {
+    let number_after = |is_checkpoint| match after {
+        Some(after) if after.is_checkpoint == is_checkpoint => i64::try_from(after.number).unwrap_or(i64::MAX),
+        // Every resource stands before every checkpoint.
+        Some(after) if after.is_checkpoint => i64::MAX,
+        _ => 0,
+    };
+    let place = |row: &Row<'_>, is_checkpoint| {
+        Ok(SealedPlace {
+            is_checkpoint,
+            number: count(row, 0)?,
+        })
+    };
+    let others = "(x.key_version < ?1 OR x.key_version > ?1) AND c.deleted = 0 AND x.number > ?2 ORDER BY x.number LIMIT ?3";
+    let text = format!("{RESOURCE} WHERE {}", others.replace("x.", "r."));
+    let mut records = all(connection, &text, params![current, number_after(false), page(limit)], |row| {
         let resource = resource(row)?;
         Ok(SealedRecord {
             context: resource.seal_context(),
             sealed: resource.sealed,
+            place: place(row, false)?,
         })
     })?;
-    let text = format!("{CHECKPOINT} WHERE (k.key_version < ?1 OR k.key_version > ?1) AND c.deleted = 0 ORDER BY k.number LIMIT ?2");
+    let text = format!("{CHECKPOINT} WHERE {}", others.replace("x.", "k."));
     let room = page(limit.min(throughline_store::MAX_PAGE) - records.len());
-    records.extend(all(connection, &text, params![current, room], |row| {
-        let row_id = SealContext::checkpoint(id(row, 1)?, id(row, 2)?, id(row, 3)?, id(row, 4)?, hash(row, 11)?);
+    records.extend(all(connection, &text, params![current, number_after(true), room], |row| {
         Ok(SealedRecord {
-            context: row_id,
+            context: SealContext::checkpoint(id(row, 1)?, id(row, 2)?, id(row, 3)?, id(row, 4)?, hash(row, 11)?),
             sealed: sealed(row, 7)?,
+            place: place(row, true)?,
         })
     })?);
     Ok(records)

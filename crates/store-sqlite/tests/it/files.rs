@@ -165,7 +165,7 @@ async fn a_foreign_key_ring_is_refused() {
         .unwrap();
     home.vault = Vault::new(rotated, Arc::new(OsRandom)).unwrap();
     let store = home.open();
-    assert_eq!(store.sealed_under_other_keys(2, 10).await.unwrap().len(), 1);
+    assert_eq!(store.sealed_under_other_keys(2, None, 10).await.unwrap().len(), 1);
     store.close().await.unwrap();
     // Without the first key what is sealed with it could not be opened.
     let only_second = String::from_utf8(crate::support::RING.to_vec())

@@ -32,6 +32,7 @@ mod journal;
 mod operations;
 mod resources;
 mod retention;
+mod rotation;
 pub mod samples;
 mod sizes;
 mod world;
@@ -92,7 +93,8 @@ pub fn cases() -> Vec<Case> {
             the_end_is_one_step, whole_batches_may_be_repeated, a_deleted_operation_is_as_if_absent, lists_are_filtered;
         resources: payloads_are_sealed_in_their_place, resources_are_found_by_what_a_client_presents, owners_are_kept_apart,
             checkpoints_keep_every_field, checkpoints_belong_to_their_branch, keys_can_be_rotated, annotations_are_kept, annotations_are_validated,
-            rotation_is_resumed_where_it_stopped, artifacts_are_counted, artifacts_without_references_are_collected;
+            artifacts_are_counted, artifacts_without_references_are_collected;
+        rotation: rotation_is_resumed_where_it_stopped, rotation_passes_by_what_does_not_open;
         index: links_are_scoped_to_the_principal, issued_ids_and_session_keys_are_scoped, rows_must_be_of_the_principal;
         retention: item_append_or_revision_touches, tool_or_approval_lifecycle_touches, provider_switch_touches,
             operation_lifecycle_or_output_touches, committed_stream_event_touches, checkpoint_or_resource_change_touches,

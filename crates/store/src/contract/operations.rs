@@ -342,6 +342,17 @@ pub(super) async fn lists_are_filtered(store: Store) {
         .await,
         ["op_d"]
     );
+    for (branch_id, expected) in [
+        (&world.branch_id, &["op_c", "op_a", "op_b"][..]),
+        (&other.branch_id, &["op_d"]),
+        (&id("br_nobodys"), &[]),
+    ] {
+        let filter = OperationFilter {
+            branch_id: Some(branch_id.clone()),
+            ..all.clone()
+        };
+        assert_eq!(list(filter).await, expected, "{branch_id}");
+    }
     assert_eq!(
         list(OperationFilter {
             states: vec![OperationState::Running, OperationState::Queued],

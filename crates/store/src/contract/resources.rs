@@ -251,11 +251,16 @@ pub(super) async fn keys_can_be_rotated(store: Store) {
         ])
         .await
         .unwrap();
-    assert!(world.store.sealed_under_other_keys(1, 10).await.unwrap().is_empty());
-    let records = world.store.sealed_under_other_keys(new.current_version(), 10).await.unwrap();
+    assert!(world.store.sealed_under_other_keys(1, None, 10).await.unwrap().is_empty());
+    let records = world.store.sealed_under_other_keys(new.current_version(), None, 10).await.unwrap();
     assert_eq!(records.len(), 2);
     assert_eq!(
-        world.store.sealed_under_other_keys(new.current_version(), 1).await.unwrap().len(),
+        world
+            .store
+            .sealed_under_other_keys(new.current_version(), None, 1)
+            .await
+            .unwrap()
+            .len(),
         1
     );
     for record in &records {
@@ -279,7 +284,7 @@ pub(super) async fn keys_can_be_rotated(store: Store) {
     assert!(
         world
             .store
-            .sealed_under_other_keys(new.current_version(), 10)
+            .sealed_under_other_keys(new.current_version(), None, 10)
             .await
             .unwrap()
             .is_empty()
@@ -434,7 +439,7 @@ pub(super) async fn annotations_are_validated(store: Store) {
     assert!(!stored.sealed.as_bytes().windows(6).any(|window| window == b"canary"));
 }
 
-fn put_resource(resource: &SealedResource) -> Vec<WriteOp> {
+pub(super) fn put_resource(resource: &SealedResource) -> Vec<WriteOp> {
     put(resource)
 }
 
@@ -611,53 +616,4 @@ pub(super) async fn long_inline_data_is_read_back_identical(store: Store) {
     );
     assert_eq!(stored, *result);
     assert!(store.check().await.unwrap().is_ok());
-}
-
-pub(super) async fn rotation_is_resumed_where_it_stopped(store: Store) {
-    clause!("STORE-06");
-    let world = World::new(store.clone()).await;
-    world.say(&world.branch_id, &["i1"]).await;
-    for number in 0..40 {
-        let payload = format!("secret {number}");
-        let resource = samples::resource(&world, &format!("r{number}"), "a", payload.as_bytes());
-        world.commit(put_resource(&resource)).await.unwrap();
-    }
-    world
-        .commit(vec![WriteOp::PutCheckpoint(Box::new(samples::checkpoint(
-            &world, "ckpt_1", "i1", b"handle",
-        )))])
-        .await
-        .unwrap();
-    let mut moved = samples::resource(&world, "r_moved", "a", b"x");
-    moved.sealed = samples::resource(&world, "r_other", "a", b"x").sealed;
-    world.commit(put_resource(&moved)).await.unwrap();
-    let clock = world.clock().await;
-    let rotated = world.vault.with_next_key(&crate::OsRandom, world.now).unwrap();
-    assert_eq!(rotated.hash_version(), world.vault.hash_version(), "look-up hashes do not move");
-    // A step is bounded; a process that died after it would go on with the rest.
-    let first = crate::rotate_step(store.as_ref(), &rotated, world.now).await.unwrap();
-    assert_eq!((first.resealed, first.done), (32, false));
-    let second = crate::rotate_step(store.as_ref(), &rotated, world.now).await.unwrap();
-    assert_eq!((second.resealed, second.damaged), (9, 1));
-    let third = crate::rotate_step(store.as_ref(), &rotated, world.now).await.unwrap();
-    assert_eq!(
-        (third.resealed, third.damaged, third.done),
-        (0, 1, false),
-        "what does not open is told and stays"
-    );
-    let left = store.sealed_under_other_keys(rotated.current_version(), 10).await.unwrap();
-    assert_eq!(
-        left.iter().map(|record| record.context.record_id.as_str()).collect::<Vec<_>>(),
-        ["r_moved"]
-    );
-    for number in 0..40 {
-        let resource = store.resource(&id(&format!("r{number}"))).await.unwrap().unwrap();
-        let opened = rotated.open(&resource.seal_context(), &resource.sealed).unwrap();
-        assert_eq!(opened.as_slice(), format!("secret {number}").as_bytes());
-        assert_eq!(
-            world.vault.open(&resource.seal_context(), &resource.sealed).unwrap_err().code(),
-            "storage.wrong-key"
-        );
-    }
-    assert_eq!(world.clock().await, clock, "rotation is no use of the conversation");
 }

@@ -384,7 +384,7 @@ async fn read_everything(world: &World) -> usize {
         store.resources_by_payload_hash(principal, &[payload_hash]).await.unwrap().len(),
         one(store.checkpoint(&id("ckpt_1")).await.unwrap().is_some()),
         store.checkpoints(conversation, None).await.unwrap().len(),
-        store.sealed_under_other_keys(99, 10).await.unwrap().len(),
+        store.sealed_under_other_keys(99, None, 10).await.unwrap().len(),
         store.lineage(principal, &hashes).await.unwrap().len(),
         store.issued_ids(principal, &hashes).await.unwrap().len(),
         store.session_keys(principal, &hashes[0]).await.unwrap().len(),

@@ -10,8 +10,8 @@ use super::MemoryStore;
 use super::state::{Kind, Numbered, Scope, State};
 use crate::apply::segments;
 use crate::records::{
-    ConversationFilter, EventRange, IssuedId, ItemPage, LineageRow, OperationFilter, Order, SealedRecord, SealedResource, SessionKeyRow,
-    StoredAnnotation, StoredArtifact, StoredEvent,
+    ConversationFilter, EventRange, IssuedId, ItemPage, LineageRow, OperationFilter, Order, SealedPlace, SealedRecord, SealedResource,
+    SessionKeyRow, StoredAnnotation, StoredArtifact, StoredEvent,
 };
 use crate::traits::{ConversationReader, EventReader, JournalReader, LineageReader, OperationReader, ResourceReader, StoreFuture};
 use crate::{MAX_LOOKUP, MAX_PAGE, SealContext, Sealed, StoreError, owner_fingerprint};
@@ -187,6 +187,12 @@ impl OperationReader for MemoryStore {
                         .as_ref()
                         .is_none_or(|principal| *principal == entry.row.record.principal_ref)
                 })
+                .filter(|entry| {
+                    filter
+                        .branch_id
+                        .as_ref()
+                        .is_none_or(|branch| *branch == entry.row.record.source_branch_id)
+                })
                 .filter(|entry| filter.states.is_empty() || filter.states.contains(&entry.row.record.state))
                 .cloned()
                 .collect();
@@ -317,7 +323,12 @@ impl ResourceReader for MemoryStore {
         })
     }
 
-    fn sealed_under_other_keys(&self, current_key_version: u32, limit: usize) -> StoreFuture<'_, Vec<SealedRecord>> {
+    fn sealed_under_other_keys(
+        &self,
+        current_key_version: u32,
+        after: Option<SealedPlace>,
+        limit: usize,
+    ) -> StoreFuture<'_, Vec<SealedRecord>> {
         self.read(move |state| {
             let mut records = Vec::new();
             for scope in state.all_live() {
@@ -325,6 +336,10 @@ impl ResourceReader for MemoryStore {
                     records.push(SealedRecord {
                         context: entry.row.seal_context(),
                         sealed: entry.row.sealed.clone(),
+                        place: SealedPlace {
+                            is_checkpoint: false,
+                            number: entry.number,
+                        },
                     });
                 }
                 for entry in scope.checkpoints.values() {
@@ -339,10 +354,15 @@ impl ResourceReader for MemoryStore {
                     records.push(SealedRecord {
                         context,
                         sealed: Sealed::from_bytes(row.encrypted_payload.0.clone())?,
+                        place: SealedPlace {
+                            is_checkpoint: true,
+                            number: entry.number,
+                        },
                     });
                 }
             }
-            records.retain(|record| record.sealed.key_version() != current_key_version);
+            records.retain(|record| record.sealed.key_version() != current_key_version && Some(record.place) > after);
+            records.sort_by_key(|record| record.place);
             records.truncate(limit.min(MAX_PAGE));
             Ok(records)
         })
