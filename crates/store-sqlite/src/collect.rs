@@ -5,6 +5,8 @@
 //! the digest is reserved, so that a new upload of the same content waits and writes its file anew. A crash in between leaves a
 //! file without a row, which [`orphans`] finds; the other order would leave a row without a file.
 
+use std::ops::RangeInclusive;
+
 use rusqlite::{Connection, params};
 use throughline_format::Sha256;
 use throughline_store::{ArtifactFiles, CollectReport, CollectRequest};
@@ -79,6 +81,19 @@ fn note_unreferenced(connection: &Connection, request: CollectRequest) -> Result
     run(connection, text, params![request.now.millis()]).map(drop)
 }
 
+/// The parts of the directory that a step looks through: all, or one in 256, so that hourly cleanups find within some days what a
+/// crash has left. It goes by the time, since a process that is started often would begin with the same ones for ever; by hours
+/// and days, since one that cleans up at the same hour of each day would see every eighth only.
+pub(crate) fn shards(request: CollectRequest) -> RangeInclusive<u8> {
+    if request.whole {
+        return 0..=u8::MAX;
+    }
+    let hours = request.now.millis().div_euclid(60 * 60 * 1_000);
+    let shard = hours.wrapping_add(hours.div_euclid(24)).rem_euclid(256);
+    let shard = u8::try_from(shard).unwrap_or_default();
+    shard..=shard
+}
+
 /// Files of one part of the directory that no row knows, older than the grace time. Runs on a reader's connection: the digest is
 /// reserved before the rows are looked at once more, and whoever writes a file holds it or has pinned it first.
 pub(crate) fn orphans(connection: &Connection, files: &ArtifactFiles, shard: u8, request: CollectRequest) -> Result<CollectReport> {
@@ -99,4 +114,31 @@ pub(crate) fn orphans(connection: &Connection, files: &ArtifactFiles, shard: u8,
         }
     }
     Ok(report)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shards;
+    use std::collections::BTreeSet;
+    use throughline_format::Timestamp;
+    use throughline_store::CollectRequest;
+
+    const HOUR: i64 = 60 * 60 * 1_000;
+
+    #[test]
+    fn every_part_has_its_turn_however_the_process_is_used() {
+        let any: fn(i64) -> bool = |_| true;
+        for (name, days, runs_at) in [
+            ("without a pause", 22, any),
+            ("restarted every morning, for eight hours", 64, |hour| (9..17).contains(&hour)),
+            ("one hour of every day", 256, |hour| hour == 3),
+        ] {
+            let hours = (0..days * 24).filter(|hour| runs_at(hour % 24));
+            let seen: BTreeSet<u8> = hours
+                .flat_map(|hour| shards(CollectRequest::new(Timestamp::from_millis(1_790_000_000_000 + hour * HOUR))))
+                .collect();
+            assert_eq!(seen.len(), 256, "{name}");
+        }
+        assert_eq!(shards(CollectRequest::whole(Timestamp::EPOCH)).count(), 256);
+    }
 }

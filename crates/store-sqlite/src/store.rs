@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -40,8 +39,6 @@ struct Inner {
     artifacts: Arc<ArtifactFiles>,
     files: FileThread,
     later_check: LaterCheck,
-    /// The part of the artifact directory that is looked through next.
-    next_shard: AtomicU8,
     writer: Mutex<Option<JoinHandle<()>>>,
     /// Nobody else may open the file as long as this is held.
     lock: Mutex<Option<File>>,
@@ -103,7 +100,6 @@ impl SqliteStore {
             artifacts,
             files: FileThread::start()?,
             later_check,
-            next_shard: AtomicU8::new(0),
             writer: Mutex::new(Some(writer)),
             lock: Mutex::new(Some(opened.lock)),
         };
@@ -224,16 +220,16 @@ impl StateWriter for SqliteStore {
                 });
             }
             let mut report = self.inner.queue.ask(|ack| Job::Collect(request, ack)).await?;
-            // One part in 256 each time: what a crash has left is found within some days of hourly cleanups.
-            let shard = self.inner.next_shard.fetch_add(1, Ordering::Relaxed);
-            let files = self.inner.artifacts.clone();
-            let found = self
-                .inner
-                .readers
-                .run(move |connection| collect::orphans(connection, &files, shard, request))
-                .await?;
-            report.artifacts += found.artifacts;
-            report.bytes += found.bytes;
+            for shard in collect::shards(request) {
+                let files = self.inner.artifacts.clone();
+                let found = self
+                    .inner
+                    .readers
+                    .run(move |connection| collect::orphans(connection, &files, shard, request))
+                    .await?;
+                report.artifacts += found.artifacts;
+                report.bytes += found.bytes;
+            }
             Ok(report)
         })
     }

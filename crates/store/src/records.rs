@@ -376,6 +376,9 @@ pub struct CollectRequest {
     pub grace_millis: u64,
     /// At most this many digests in the step.
     pub max_digests: usize,
+    /// Whether the step looks through all files for those that a crash has left, instead of through a part of them that its time
+    /// chooses.
+    pub whole: bool,
 }
 
 /// One hour.
@@ -388,6 +391,15 @@ impl CollectRequest {
             now,
             grace_millis: ARTIFACT_GRACE_MILLIS,
             max_digests: 50,
+            whole: false,
+        }
+    }
+
+    /// Such a step that looks through all files.
+    pub const fn whole(now: Timestamp) -> Self {
+        Self {
+            whole: true,
+            ..Self::new(now)
         }
     }
 

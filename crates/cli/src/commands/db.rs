@@ -223,11 +223,14 @@ async fn cleanup(arguments: &CleanupArguments) -> Result<u8, CliError> {
     let days = arguments.retention_days.unwrap_or_else(|| store.meta().retention_days);
     let report = clean_with(&store, days, &|| SystemClock.now()).await?;
     let (mut artifacts, mut bytes) = (report.artifacts, report.bytes);
-    // Each step looks through one part of the directory for files that a crash has left.
-    for _ in 0..=u8::MAX {
-        let step = throughline_store::StateWriter::collect(&store, throughline_store::CollectRequest::new(SystemClock.now())).await?;
+    // The files that a crash has left, of all of the directory at once.
+    loop {
+        let step = throughline_store::StateWriter::collect(&store, throughline_store::CollectRequest::whole(SystemClock.now())).await?;
         artifacts += step.artifacts;
         bytes += step.bytes;
+        if !step.more {
+            break;
+        }
     }
     if paths.diagnostics.is_dir() {
         DiagnosticFiles::open(paths.diagnostics.clone(), vault, DiagnosticLimits::default())?

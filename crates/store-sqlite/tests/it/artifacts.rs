@@ -45,10 +45,13 @@ fn later(times: i64) -> Timestamp {
 
 async fn collect_all(store: &SqliteStore, now: Timestamp) -> u64 {
     let mut gone = 0;
-    for _ in 0..256 {
-        gone += store.collect(CollectRequest::new(now)).await.unwrap().artifacts;
+    loop {
+        let step = store.collect(CollectRequest::whole(now)).await.unwrap();
+        gone += step.artifacts;
+        if !step.more {
+            return gone;
+        }
     }
-    gone
 }
 
 #[tokio::test]

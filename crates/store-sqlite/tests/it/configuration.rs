@@ -60,6 +60,7 @@ async fn child_that_works_among_decoys() {
         now,
         grace_millis: 0,
         max_digests: 10,
+        whole: false,
     };
     store.collect(request).await.unwrap();
     assert!(store.check().await.unwrap().problems.is_empty());

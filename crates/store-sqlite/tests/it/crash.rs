@@ -151,6 +151,7 @@ async fn clean_up(store: Arc<SqliteStore>, round: u64) {
             now: Timestamp::from_millis(i64::MAX / 4),
             grace_millis: 0,
             max_digests: 2,
+            whole: false,
         };
         store.collect(request).await.unwrap();
         tokio::task::yield_now().await;
