@@ -3,16 +3,97 @@
 use crate::engine::Engine;
 use crate::live::Live;
 use bytes::Bytes;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use throughline_format::item::UnifiedItemBody;
 use throughline_format::resource::{Issuer, ResourceStatus, ResourceType};
 use throughline_format::{
-    PartBody, ProtocolFamily, Timestamp, UnifiedError, UnifiedId, UnifiedItem, UnifiedOperation, UnifiedProtocolProfile,
-    UnifiedProviderDataRef, UnifiedResourceOwner,
+    ErrorCategory, PartBody, ProtocolFamily, Timestamp, UnifiedError, UnifiedId, UnifiedItem, UnifiedOperation, UnifiedProtocolProfile,
+    UnifiedProviderDataRef, UnifiedRequestV2, UnifiedResourceOwner,
 };
 use throughline_protocols::{NoPrivateState, PrivateState, SideResource};
-use throughline_store::{HashPurpose, SealContext, SealedResource, UnifiedStateStore, Vault, owner_fingerprint};
+use throughline_store::{HashPurpose, MAX_PAGE, ResourceHead, SealContext, SealedResource, UnifiedStateStore, Vault, owner_fingerprint};
+
+/// Resources that are opened at one time.
+const OPENED: usize = 100;
+
+/// Longest ID that is looked for.
+const MAX_ID_BYTES: usize = 256;
+
+/// The resources of a conversation that one owner may see, by what they are, until it is known which of them are needed.
+struct Released {
+    heads: Vec<ResourceHead>,
+    /// Which of them belong to an ID: their own, that of their subject, and every ID that their own is derived from.
+    places: HashMap<String, Vec<usize>>,
+    told: BTreeSet<usize>,
+}
+
+impl Released {
+    async fn find(store: &dyn UnifiedStateStore, conversation_id: &UnifiedId, owner: &UnifiedResourceOwner) -> Result<Self, UnifiedError> {
+        let (mut heads, mut after) = (Vec::new(), 0);
+        loop {
+            let page = store.resource_heads(conversation_id, after, MAX_PAGE).await;
+            let page = page.map_err(|e| e.to_unified())?;
+            let full = page.len() == MAX_PAGE;
+            after = page.last().map_or(after, |head| head.number);
+            heads.extend(
+                page.into_iter()
+                    .filter(|head| may_see(head.issuer, &head.owner, &head.resource_type, owner)),
+            );
+            if !full {
+                break;
+            }
+        }
+        let mut places: HashMap<String, Vec<usize>> = HashMap::new();
+        for (place, head) in heads.iter().enumerate() {
+            let own = head.resource_id.as_str();
+            let derived_from = own.match_indices('.').filter_map(|(end, _)| own.get(..end));
+            for id in derived_from.chain([own]).chain(head.subject.as_ref().map(UnifiedId::as_str)) {
+                places.entry(id.to_owned()).or_default().push(place);
+            }
+        }
+        Ok(Self {
+            heads,
+            places,
+            told: BTreeSet::new(),
+        })
+    }
+
+    fn is_empty(&self) -> bool {
+        self.heads.is_empty()
+    }
+
+    /// Notes what a record names, or has the subject of; codecs ask for nothing else. Whatever stands between quotes may be an ID:
+    /// so no list of places that hold one has to be complete.
+    fn note(&mut self, json: &[u8]) {
+        let words = json.split(|byte| *byte == b'"').filter(|word| word.len() <= MAX_ID_BYTES);
+        for places in words.filter_map(|word| self.places.get(std::str::from_utf8(word).ok()?)) {
+            self.told.extend(places);
+        }
+    }
+
+    fn note_derived_from(&mut self, id: &UnifiedId) {
+        let heads = self.heads.iter().enumerate();
+        let derived = heads.filter(|(_, head)| head.resource_id.as_str().split('.').next() == Some(id.as_str()));
+        self.told.extend(derived.map(|(place, _)| place));
+    }
+
+    /// Opens what was noted.
+    async fn open(self, store: &dyn UnifiedStateStore, vault: &Vault) -> Result<Vec<(SealedResource, Bytes)>, UnifiedError> {
+        let told = self.told.into_iter().filter_map(|place| self.heads.get(place));
+        let ids: Vec<UnifiedId> = told.map(|head| head.resource_id.clone()).collect();
+        let mut opened = Vec::with_capacity(ids.len());
+        for ids in ids.chunks(OPENED) {
+            for resource in store.resources_by_id(ids).await.map_err(|e| e.to_unified())? {
+                if resource.status == ResourceStatus::Active {
+                    let payload = vault.open(&resource.seal_context(), &resource.sealed).map_err(|e| e.to_unified())?;
+                    opened.push((resource, Bytes::copy_from_slice(&payload)));
+                }
+            }
+        }
+        Ok(opened)
+    }
+}
 
 /// What one owner may see of a conversation, opened for one projection.
 #[derive(Default)]
@@ -22,46 +103,39 @@ pub(crate) struct OwnedState {
 }
 
 impl OwnedState {
-    /// Opens every resource of the conversation whose owner is compatible with `owner` and that a provider issued.
-    pub(crate) async fn load(
-        store: &dyn UnifiedStateStore,
-        vault: &Vault,
+    /// Opens what a request names.
+    pub(crate) async fn of_request(
+        engine: &Engine,
         conversation_id: &UnifiedId,
         owner: &UnifiedResourceOwner,
+        request: &UnifiedRequestV2,
     ) -> Result<Self, UnifiedError> {
-        let mut state = Self::default();
-        for resource in store.resources(conversation_id, None).await.map_err(|e| e.to_unified())? {
-            if is_released(&resource, owner) {
-                let payload = vault.open(&resource.seal_context(), &resource.sealed).map_err(|e| e.to_unified())?;
-                state.payloads.insert(resource.resource_id, Bytes::copy_from_slice(&payload));
-            }
+        let mut released = Released::find(engine.store.as_ref(), conversation_id, owner).await?;
+        if !released.is_empty() {
+            let json = serde_json::to_vec(request).map_err(|e| UnifiedError::new(ErrorCategory::Internal, "json", e.to_string()))?;
+            released.note(&json);
         }
-        Ok(state)
+        let opened = released.open(engine.store.as_ref(), &engine.vault).await?;
+        Ok(Self {
+            payloads: opened
+                .into_iter()
+                .map(|(resource, payload)| (resource.resource_id, payload))
+                .collect(),
+            root: BTreeMap::new(),
+        })
     }
 
     /// Opens what came with an answer, for the client that asked for it.
-    async fn of_answer(
-        store: &dyn UnifiedStateStore,
-        vault: &Vault,
-        operation: &UnifiedOperation,
-        owner: &UnifiedResourceOwner,
-    ) -> Result<Self, UnifiedError> {
-        let mut state = Self::default();
+    async fn of_answer(engine: &Engine, operation: &UnifiedOperation, owner: &UnifiedResourceOwner) -> Result<Self, UnifiedError> {
+        let mut released = Released::find(engine.store.as_ref(), &operation.conversation_id, owner).await?;
         // The ID of a resource of an answer begins with its operation.
-        let of_answer = |id: &UnifiedId| id.as_str().split('.').next() == Some(operation.operation_id.as_str());
-        for resource in store
-            .resources(&operation.conversation_id, None)
-            .await
-            .map_err(|e| e.to_unified())?
-        {
-            if of_answer(&resource.resource_id) && is_released(&resource, owner) {
-                let payload = vault.open(&resource.seal_context(), &resource.sealed).map_err(|e| e.to_unified())?;
-                let payload = Bytes::copy_from_slice(&payload);
-                if resource.subject.is_none() {
-                    state.root.insert(resource.schema, payload.clone());
-                }
-                state.payloads.insert(resource.resource_id, payload);
+        released.note_derived_from(&operation.operation_id);
+        let mut state = Self::default();
+        for (resource, payload) in released.open(engine.store.as_ref(), &engine.vault).await? {
+            if resource.subject.is_none() {
+                state.root.insert(resource.schema, payload.clone());
             }
+            state.payloads.insert(resource.resource_id, payload);
         }
         Ok(state)
     }
@@ -94,9 +168,11 @@ impl PrivateState for OwnedState {
 
 /// Whether a stored resource may be shown to an owner: exact scope, issued by the provider, still usable.
 pub(crate) fn is_released(resource: &SealedResource, owner: &UnifiedResourceOwner) -> bool {
-    resource.issuer == Issuer::Provider
-        && resource.status == ResourceStatus::Active
-        && resource.owner.is_compatible(owner, &resource.resource_type)
+    resource.status == ResourceStatus::Active && may_see(resource.issuer, &resource.owner, &resource.resource_type, owner)
+}
+
+fn may_see(issuer: Issuer, of: &UnifiedResourceOwner, resource_type: &ResourceType, owner: &UnifiedResourceOwner) -> bool {
+    issuer == Issuer::Provider && of.is_compatible(owner, resource_type)
 }
 
 /// What the requesting client may see of its own answer: state of its own protocol, which it must be able to send back.
@@ -123,9 +199,7 @@ impl Engine {
         Ok(match (live, &operation.owner) {
             // What is not committed yet is only there.
             (Some(live), _) => Arc::new(ClientState(live)),
-            (None, Some(owner)) if owner.profile.family == *family => {
-                Arc::new(OwnedState::of_answer(self.store.as_ref(), &self.vault, operation, owner).await?)
-            }
+            (None, Some(owner)) if owner.profile.family == *family => Arc::new(OwnedState::of_answer(self, operation, owner).await?),
             (None, _) => Arc::new(NoPrivateState),
         })
     }

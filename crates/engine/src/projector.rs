@@ -82,10 +82,8 @@ impl Projector {
         for (feature, requirement) in &target.requirements {
             set_strength(&mut request, *feature, *requirement);
         }
-        let mut state = OwnedState::load(engine.store.as_ref(), &engine.vault, &self.conversation_id, &target.owner).await?;
         // A fallback has another owner than the first target, so what was presented is judged for each target anew.
         let claims = engine.claims(prepared, &[], Some(&self.conversation_id), target).await?;
-        claims.lent.iter().for_each(|side| state.lend(side));
         if !claims.foreign
             && !self.is_delta
             && self.answered == 0
@@ -121,19 +119,21 @@ impl Projector {
             )
         });
         let places: Vec<&Usable> = usable.iter().filter(|checkpoint| works && checkpoint.is_place()).collect();
-        for checkpoint in goes_on.into_iter().chain(places.iter().copied()) {
-            state.present(
-                &checkpoint.reference.resource_id,
-                checkpoint.continuation.presented_as,
-                &checkpoint.payload,
-            );
-        }
         if !places.is_empty() {
             let held = request.state.get_or_insert_default().resources.get_or_insert_default();
             // What the client itself names comes first, and there is one place at a time.
             if held.is_empty() {
                 held.extend(places.iter().map(|place| place.reference.clone()));
             }
+        }
+        let mut state = OwnedState::of_request(engine, &self.conversation_id, &target.owner, &request).await?;
+        claims.lent.iter().for_each(|side| state.lend(side));
+        for checkpoint in goes_on.into_iter().chain(places.iter().copied()) {
+            state.present(
+                &checkpoint.reference.resource_id,
+                checkpoint.continuation.presented_as,
+                &checkpoint.payload,
+            );
         }
         let goes_on_by = goes_on.or(places.first().copied()).map(Usable::refused);
         let context = EncodeContext {

@@ -8,8 +8,8 @@ use throughline_format::{
 };
 use throughline_store::{
     ArtifactFiles, ConversationFilter, ConversationReader, EventRange, EventReader, IssuedId, ItemPage, JournalReader, LineageReader,
-    LineageRow, OperationFilter, OperationReader, ResourceReader, SealedPlace, SealedRecord, SealedResource, SessionKeyRow, StoreFuture,
-    StoredAnnotation, StoredArtifact, StoredEvent, inline,
+    LineageRow, OperationFilter, OperationReader, ResourceHead, ResourceReader, SealedPlace, SealedRecord, SealedResource, SessionKeyRow,
+    StoreFuture, StoredAnnotation, StoredArtifact, StoredEvent, inline,
 };
 
 use crate::error::Result;
@@ -193,6 +193,21 @@ macro_rules! reads {
             ) -> StoreFuture<'a, Vec<SealedResource>> {
                 let (id, owner) = (conversation_id.clone(), owner_fingerprint.copied());
                 self.read(move |connection| resources::live_list(connection, &id, owner.as_ref()))
+            }
+
+            fn resource_heads<'a>(
+                &'a self,
+                conversation_id: &'a UnifiedId,
+                after: u64,
+                limit: usize,
+            ) -> StoreFuture<'a, Vec<ResourceHead>> {
+                let id = conversation_id.clone();
+                self.read(move |connection| resources::live_heads(connection, &id, after, limit))
+            }
+
+            fn resources_by_id<'a>(&'a self, ids: &'a [UnifiedId]) -> StoreFuture<'a, Vec<SealedResource>> {
+                let ids = ids.to_vec();
+                self.read(move |connection| resources::live_by_id(connection, &ids))
             }
 
             fn resources_by_payload_hash<'a>(

@@ -49,7 +49,6 @@ pub async fn export(store: &dyn StateReader, conversation_id: &UnifiedId, now: T
     }
     let revisions: Vec<UnifiedItemRevision> = revisions.into_values().collect();
     let annotations = store.annotations(conversation_id).await?;
-    let resources = store.resources(conversation_id, None).await?;
     let mut export = UnifiedExportV2 {
         schema_version: SchemaVersion,
         exported_at: now,
@@ -59,21 +58,35 @@ pub async fn export(store: &dyn StateReader, conversation_id: &UnifiedId, now: T
         items,
         revisions,
         annotations: annotations.into_iter().map(|stored| stored.annotation).collect(),
-        private_resources: resources
-            .into_iter()
-            .map(|resource| PrivateResourceEntry {
-                resource_id: resource.resource_id,
-                resource_type: resource.resource_type,
-                sha256: resource.sealed.digest(),
-                size: resource.sealed.as_bytes().len() as u64,
-            })
-            .collect(),
+        private_resources: private_resources(store, conversation_id).await?,
         fingerprint: Sha256::of(b""),
     };
     export.fingerprint = semantics::export_fingerprint(&export).map_err(|error| StoreError::Corrupt {
         detail: format!("the conversation has no canonical form: {error}"),
     })?;
     Ok(export)
+}
+
+/// What the bundle says of private resources. One payload at a time is read for its digest.
+async fn private_resources(store: &dyn StateReader, conversation_id: &UnifiedId) -> Result<Vec<PrivateResourceEntry>, StoreError> {
+    let (mut entries, mut after) = (Vec::new(), 0);
+    loop {
+        let heads = store.resource_heads(conversation_id, after, MAX_PAGE).await?;
+        let Some(last) = heads.last() else { return Ok(entries) };
+        after = last.number;
+        for head in heads {
+            // One that retention took meanwhile is not in the bundle.
+            let Some(resource) = store.resource(&head.resource_id).await? else {
+                continue;
+            };
+            entries.push(PrivateResourceEntry {
+                resource_id: head.resource_id,
+                resource_type: head.resource_type,
+                sha256: resource.sealed.digest(),
+                size: head.size,
+            });
+        }
+    }
 }
 
 async fn require(store: &dyn StateReader, conversation_id: &UnifiedId) -> Result<UnifiedConversation, StoreError> {

@@ -47,6 +47,25 @@ impl SealedResource {
     }
 }
 
+/// What a private resource is, without its payload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResourceHead {
+    /// Its place among the resources of its conversation, for the next page.
+    pub number: u64,
+    /// Our ID of it.
+    pub resource_id: UnifiedId,
+    /// What kind of state it is.
+    pub resource_type: ResourceType,
+    /// Who made the payload.
+    pub issuer: Issuer,
+    /// Whose it is.
+    pub owner: UnifiedResourceOwner,
+    /// The item, part or operation that it belongs to.
+    pub subject: Option<UnifiedId>,
+    /// Bytes of the sealed payload.
+    pub size: u64,
+}
+
 /// One link of the chain of a history, and the item where it ends (lineage.md).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineageRow {

@@ -17,8 +17,8 @@ use crate::StoreError;
 use crate::batch::{CommitReceipt, WriteBatch};
 use crate::records::{
     BackupReport, CollectReport, CollectRequest, ConversationFilter, EventRange, IntegrityReport, IssuedId, ItemPage, LineageRow,
-    OperationFilter, SealedPlace, SealedRecord, SealedResource, SessionKeyRow, StoreMeta, StoredAnnotation, StoredArtifact, StoredEvent,
-    SweepReport, SweepRequest,
+    OperationFilter, ResourceHead, SealedPlace, SealedRecord, SealedResource, SessionKeyRow, StoreMeta, StoredAnnotation, StoredArtifact,
+    StoredEvent, SweepReport, SweepRequest,
 };
 
 /// What every call of a store gives. The future may be polled on any runtime, or on none.
@@ -89,6 +89,11 @@ pub trait ResourceReader: Send + Sync {
         conversation_id: &'a UnifiedId,
         owner_fingerprint: Option<&'a Sha256>,
     ) -> StoreFuture<'a, Vec<SealedResource>>;
+    /// A page of what the private resources of a conversation are, without their payloads, oldest first, behind a place. Cut down to
+    /// [`MAX_PAGE`](crate::MAX_PAGE).
+    fn resource_heads<'a>(&'a self, conversation_id: &'a UnifiedId, after: u64, limit: usize) -> StoreFuture<'a, Vec<ResourceHead>>;
+    /// The private resources with these IDs, those that are there, in the order of the IDs.
+    fn resources_by_id<'a>(&'a self, ids: &'a [UnifiedId]) -> StoreFuture<'a, Vec<SealedResource>>;
     /// Private resources with one of these payload hashes, in conversations of this principal only, newest first.
     fn resources_by_payload_hash<'a>(&'a self, principal_ref: &'a str, hashes: &'a [Sha256]) -> StoreFuture<'a, Vec<SealedResource>>;
     /// A checkpoint.

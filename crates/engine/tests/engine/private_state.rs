@@ -2,7 +2,8 @@
 
 use crate::support::*;
 use serde_json::{Value, json};
-use throughline_format::clause;
+use throughline_format::{UnifiedId, clause};
+use throughline_store::{SealedResource, WriteBatch, WriteOp};
 
 fn thinking(signature: &str) -> Vec<Value> {
     vec![
@@ -58,6 +59,36 @@ async fn a_signature_returns_to_its_owner_even_when_the_client_never_saw_it() {
         !World::last_call(&world.anthropic).to_string().contains("SIGNATURE-1"),
         "another credential of the same provider does not"
     );
+}
+
+#[tokio::test]
+async fn only_what_the_request_tells_of_is_opened() {
+    let world = World::new();
+    World::expect(&world.anthropic, Answer::Sse(anthropic_sse(&thinking("SIGNATURE-1"), "end_turn")));
+    let first = world.begin(&CHAT, &chat_body("claude-x", &[user("one")])).await;
+    let conversation = first.conversation_id.clone();
+    first.collect().await.unwrap();
+    // Of the same owner, as another branch would have it, and damaged: whoever opens it fails.
+    let kept = world.store.resources(&conversation, None).await.unwrap().remove(0);
+    let other = SealedResource {
+        resource_id: UnifiedId::parse("op_other.i0.s0").unwrap(),
+        subject: None,
+        ..kept
+    };
+    let batch = WriteBatch::new(other.created_at, conversation).with(WriteOp::PutResource(Box::new(other)));
+    world.store.commit(batch).await.unwrap();
+
+    let mut second = chat_body(
+        "claude-x",
+        &[user("one"), json!({"role":"assistant","content":"done"}), user("two")],
+    );
+    second["reasoning_effort"] = json!("high");
+    World::expect(
+        &world.anthropic,
+        Answer::Sse(anthropic_sse(&[json!({"type":"text","text":"ok"})], "end_turn")),
+    );
+    world.begin(&CHAT, &second).await.collect().await.unwrap();
+    assert!(World::last_call(&world.anthropic).to_string().contains("SIGNATURE-1"));
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use super::{all, count, hash, id, int, number, run, text, time};
 use crate::error::Result;
 
 /// Refuses a look-up of more hashes than the bound.
-pub(crate) fn check_lookup(hashes: &[Sha256]) -> Result<()> {
+pub(crate) fn check_lookup<T>(hashes: &[T]) -> Result<()> {
     if hashes.len() > MAX_LOOKUP {
         Err(StoreError::Limit {
             what: "batch",

@@ -4,9 +4,11 @@ use rusqlite::{Connection, Row, params};
 use throughline_format::operation::SealedBytes;
 use throughline_format::resource::{Issuer, ResourceStatus, ResourceType};
 use throughline_format::{Sha256, Timestamp, UnifiedArtifact, UnifiedId, UnifiedProviderCheckpoint};
-use throughline_store::{RecordKind, SealContext, Sealed, SealedPlace, SealedRecord, SealedResource, StoreError, StoredArtifact};
+use throughline_store::{
+    RecordKind, ResourceHead, SealContext, Sealed, SealedPlace, SealedRecord, SealedResource, StoreError, StoredArtifact,
+};
 
-use super::index::by_hashes;
+use super::index::{by_hashes, check_lookup};
 use super::{all, count, encode, hash, id, number, one, opt_hash, opt_id, opt_time, page, record, run, text, time, word};
 use crate::error::{Result, sql};
 
@@ -74,6 +76,34 @@ pub(crate) fn live_list(connection: &Connection, conversation_id: &UnifiedId, ow
         params![conversation_id.as_str(), owner.map(Sha256::as_bytes)],
         resource,
     )
+}
+
+/// Reads no column behind the payload: to reach one, all pages of the payload would be read.
+pub(crate) fn live_heads(connection: &Connection, conversation_id: &UnifiedId, after: u64, limit: usize) -> Result<Vec<ResourceHead>> {
+    let query = "SELECT r.number, r.resource_id, r.resource_type, r.issuer, r.owner, r.subject, length(r.sealed)
+        FROM provider_resources r JOIN conversations c ON c.number = r.conversation
+        WHERE c.conversation_id = ?1 AND c.deleted = 0 AND r.number > ?2 ORDER BY r.number LIMIT ?3";
+    let after = i64::try_from(after).unwrap_or(i64::MAX);
+    all(connection, query, params![conversation_id.as_str(), after, page(limit)], |row| {
+        Ok(ResourceHead {
+            number: count(row, 0)?,
+            resource_id: id(row, 1)?,
+            resource_type: ResourceType::from_word(&text(row, 2)?),
+            issuer: word(row, 3, Issuer::from_word)?,
+            owner: record(row, 4)?,
+            subject: opt_id(row, 5)?,
+            size: count(row, 6)?,
+        })
+    })
+}
+
+pub(crate) fn live_by_id(connection: &Connection, ids: &[UnifiedId]) -> Result<Vec<SealedResource>> {
+    check_lookup(ids)?;
+    let mut found = Vec::new();
+    for id in ids {
+        found.extend(live(connection, id)?);
+    }
+    Ok(found)
 }
 
 pub(crate) fn live_by_payload_hash(connection: &Connection, principal_ref: &str, hashes: &[Sha256]) -> Result<Vec<SealedResource>> {

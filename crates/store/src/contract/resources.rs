@@ -113,6 +113,28 @@ pub(super) async fn owners_are_kept_apart(store: Store) {
     };
     assert_eq!(of(Some(&first.owner_fingerprint)).await, ["r1"]);
     assert_eq!(of(None).await, ["r1", "r2"]);
+    let heads = async |after, limit| {
+        let heads = world.store.resource_heads(&world.conversation_id, after, limit).await.unwrap();
+        heads
+            .into_iter()
+            .map(|head| (head.resource_id.to_string(), head.number, head.size))
+            .collect::<Vec<_>>()
+    };
+    let size = first.sealed.as_bytes().len() as u64;
+    let all = heads(0, 10).await;
+    assert_eq!(
+        all.iter().map(|(id, _, found)| (id.as_str(), *found)).collect::<Vec<_>>(),
+        [("r1", size), ("r2", size)]
+    );
+    assert_eq!(
+        (heads(0, 1).await, heads(all[0].1, 10).await),
+        (vec![all[0].clone()], vec![all[1].clone()])
+    );
+    let named = world.store.resources_by_id(&[id("r2"), id("r_nobodys"), id("r1")]).await.unwrap();
+    assert_eq!(
+        named.iter().map(|resource| resource.resource_id.as_str()).collect::<Vec<_>>(),
+        ["r2", "r1"]
+    );
     let set = |id: &str, status| WriteOp::SetResourceStatus {
         resource_id: samples::id(id),
         status,

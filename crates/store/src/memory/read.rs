@@ -10,8 +10,8 @@ use super::MemoryStore;
 use super::state::{Kind, Numbered, Scope, State};
 use crate::apply::segments;
 use crate::records::{
-    ConversationFilter, EventRange, IssuedId, ItemPage, LineageRow, OperationFilter, Order, SealedPlace, SealedRecord, SealedResource,
-    SessionKeyRow, StoredAnnotation, StoredArtifact, StoredEvent,
+    ConversationFilter, EventRange, IssuedId, ItemPage, LineageRow, OperationFilter, Order, ResourceHead, SealedPlace, SealedRecord,
+    SealedResource, SessionKeyRow, StoredAnnotation, StoredArtifact, StoredEvent,
 };
 use crate::traits::{ConversationReader, EventReader, JournalReader, LineageReader, OperationReader, ResourceReader, StoreFuture};
 use crate::{MAX_LOOKUP, MAX_PAGE, SealContext, Sealed, StoreError, owner_fingerprint};
@@ -289,6 +289,35 @@ impl ResourceReader for MemoryStore {
         })
     }
 
+    fn resource_heads<'a>(&'a self, conversation_id: &'a UnifiedId, after: u64, limit: usize) -> StoreFuture<'a, Vec<ResourceHead>> {
+        self.read(move |state| {
+            let rows = state.live(conversation_id).into_iter().flat_map(|scope| scope.resources.values());
+            let heads = rows
+                .filter(|entry| entry.number > after)
+                .map(|Numbered { number, row }| ResourceHead {
+                    number: *number,
+                    resource_id: row.resource_id.clone(),
+                    resource_type: row.resource_type.clone(),
+                    issuer: row.issuer,
+                    owner: row.owner.clone(),
+                    subject: row.subject.clone(),
+                    size: row.sealed.as_bytes().len() as u64,
+                });
+            let mut heads: Vec<ResourceHead> = heads.collect();
+            heads.sort_by_key(|head| head.number);
+            heads.truncate(limit.min(MAX_PAGE));
+            Ok(heads)
+        })
+    }
+
+    fn resources_by_id<'a>(&'a self, ids: &'a [UnifiedId]) -> StoreFuture<'a, Vec<SealedResource>> {
+        self.read(move |state| {
+            check_lookup(ids)?;
+            let find = |id| state.home(Kind::Resource, id)?.resources.get(id);
+            Ok(ids.iter().filter_map(find).map(|entry| entry.row.clone()).collect())
+        })
+    }
+
     fn resources_by_payload_hash<'a>(&'a self, principal_ref: &'a str, hashes: &'a [Sha256]) -> StoreFuture<'a, Vec<SealedResource>> {
         self.read(move |state| {
             check_lookup(hashes)?;
@@ -462,7 +491,7 @@ fn newest_first<'s, T: Clone + 's>(rows: impl Iterator<Item = &'s Numbered<T>>) 
 }
 
 /// Refuses a look-up of more hashes than the bound.
-fn check_lookup(hashes: &[Sha256]) -> Result<(), StoreError> {
+fn check_lookup<T>(hashes: &[T]) -> Result<(), StoreError> {
     if hashes.len() > MAX_LOOKUP {
         Err(StoreError::Limit {
             what: "batch",
