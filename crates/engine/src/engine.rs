@@ -12,7 +12,8 @@ use throughline_format::{
 };
 use throughline_protocols::SyntheticSealer;
 use throughline_store::{
-    CommitReceipt, HashPurpose, ItemPage, MAX_PAGE, OperationFilter, StoreError, StoreLimits, UnifiedStateStore, Vault, WriteBatch,
+    CommitReceipt, HashPurpose, ItemPage, MAX_PAGE, OperationFilter, StoreError, StoreHealth, StoreLimits, UnifiedStateStore, Vault,
+    WriteBatch,
 };
 use tokio::sync::Semaphore;
 
@@ -144,8 +145,11 @@ impl Engine {
     }
 
     /// Whether the store itself failed a moment ago: a full disk, an I/O error, a foreign lock. It is forgotten after a while
-    /// without a further try, so that a gateway that gets no requests because of it is asked again.
+    /// without a further try, so that a gateway that gets no requests because of it is asked again. Damage of the data is not.
     pub fn is_storage_failing(&self) -> bool {
+        if self.store.health() == StoreHealth::Damaged {
+            return true;
+        }
         let failed_at = self.storage_failed_at.load(Ordering::Relaxed);
         failed_at != 0 && self.clock.now().millis() - failed_at < STORAGE_ERROR_MILLIS
     }

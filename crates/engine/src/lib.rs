@@ -25,6 +25,7 @@ pub mod diagnostics;
 mod engine;
 mod finish;
 mod framed;
+mod health;
 mod idempotency;
 mod import;
 mod jobs;

@@ -202,6 +202,7 @@ impl Server {
         })?;
         let recovered = engine.recover(routes.as_ref()).await?;
         tracing::info!(?recovered, "recovered");
+        tokio::spawn(Engine::tell_health(Arc::downgrade(&engine)));
         tokio::spawn(keep_clean(Arc::downgrade(&engine), Arc::downgrade(&store), diagnostics));
         let listener = TcpListener::bind(config.server.listen)
             .await

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
 use rusqlite::{Connection, InterruptHandle};
-use throughline_store::StoreError;
+use throughline_store::{StoreError, StoreHealth};
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::connection::open_reader;
@@ -75,24 +75,9 @@ impl FileThread {
     }
 }
 
-/// How the check of the file at the start stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StartupCheck {
-    /// It was made before the store opened, and found nothing.
-    Done,
-    /// The file is large and was closed properly: it is being checked beside the work.
-    Running,
-    /// It was made beside the work, and found nothing.
-    DoneLater,
-    /// It found damage, and the store takes no more batches.
-    Damaged,
-    /// It could not be made, or the store was closed before its end.
-    Stopped,
-}
-
 /// The check beside the work.
 pub(crate) struct LaterCheck {
-    state: Arc<Mutex<StartupCheck>>,
+    state: Arc<Mutex<StoreHealth>>,
     stop: Arc<AtomicBool>,
     interrupt: Option<InterruptHandle>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -102,7 +87,7 @@ impl LaterCheck {
     /// Nothing is left to do.
     pub(crate) fn done() -> Self {
         Self {
-            state: Arc::new(Mutex::new(StartupCheck::Done)),
+            state: Arc::new(Mutex::new(StoreHealth::Sound)),
             stop: Arc::default(),
             interrupt: None,
             thread: Mutex::default(),
@@ -113,12 +98,12 @@ impl LaterCheck {
     pub(crate) fn start(path: &std::path::Path, damage: Damage) -> Result<Self> {
         let connection = open_reader(path)?;
         let interrupt = connection.get_interrupt_handle();
-        let (state, stop) = (Arc::new(Mutex::new(StartupCheck::Running)), Arc::new(AtomicBool::new(false)));
+        let (state, stop) = (Arc::new(Mutex::new(StoreHealth::Checking)), Arc::new(AtomicBool::new(false)));
         let work = {
             let (state, stop) = (state.clone(), stop.clone());
             move || {
                 let outcome = check_tables(&connection, &stop);
-                if let StartupCheck::Damaged = outcome {
+                if let StoreHealth::Damaged = outcome {
                     damage.set(StoreError::Corrupt {
                         detail: "the check after the start found problems".to_owned(),
                     });
@@ -135,7 +120,7 @@ impl LaterCheck {
         })
     }
 
-    pub(crate) fn state(&self) -> StartupCheck {
+    pub(crate) fn state(&self) -> StoreHealth {
         *self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -154,21 +139,21 @@ impl LaterCheck {
     }
 }
 
-fn check_tables(connection: &Connection, stop: &AtomicBool) -> StartupCheck {
+fn check_tables(connection: &Connection, stop: &AtomicBool) -> StoreHealth {
     let Ok(tables) = tables(connection) else {
-        return StartupCheck::Stopped;
+        return StoreHealth::Unchecked;
     };
     for table in tables {
         if stop.load(Ordering::Relaxed) {
-            return StartupCheck::Stopped;
+            return StoreHealth::Unchecked;
         }
         match crate::connection::pragma_rows(connection, &format!("PRAGMA quick_check('{table}')")) {
             Ok(rows) if rows == ["ok"] => {}
-            Ok(_) | Err(StoreError::Corrupt { .. }) => return StartupCheck::Damaged,
-            Err(_) => return StartupCheck::Stopped,
+            Ok(_) | Err(StoreError::Corrupt { .. }) => return StoreHealth::Damaged,
+            Err(_) => return StoreHealth::Unchecked,
         }
     }
-    StartupCheck::DoneLater
+    StoreHealth::Sound
 }
 
 fn tables(connection: &Connection) -> Result<Vec<String>> {

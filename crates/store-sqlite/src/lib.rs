@@ -34,7 +34,6 @@ mod writer;
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 mod writer_tests;
 
-pub use background::StartupCheck;
 pub use config::{Durability, QueueLimits, SqliteConfig};
 pub use migrate::SCHEMA_VERSION;
 pub use reader::SqliteReader;

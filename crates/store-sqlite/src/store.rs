@@ -12,10 +12,11 @@ use throughline_store::apply::check_batch;
 use throughline_store::inline;
 use throughline_store::{
     ArtifactFiles, ArtifactHold, BackupHook, BackupReport, CollectReport, CollectRequest, CommitReceipt, IntegrityReport, RandomSource,
-    StateWriter, StoreAdmin, StoreError, StoreFuture, StoreLimits, StoreMeta, SweepReport, SweepRequest, Vault, WriteBatch, WriteOp,
+    StateWriter, StoreAdmin, StoreError, StoreFuture, StoreHealth, StoreLimits, StoreMeta, SweepReport, SweepRequest, Vault, WriteBatch,
+    WriteOp,
 };
 
-use crate::background::{Damage, FileThread, LaterCheck, StartupCheck};
+use crate::background::{Damage, FileThread, LaterCheck};
 use crate::checkpointer::{self, WalGauge};
 use crate::config::SqliteConfig;
 use crate::error::Result;
@@ -38,7 +39,9 @@ struct Inner {
     limits: StoreLimits,
     artifacts: Arc<ArtifactFiles>,
     files: FileThread,
+    /// A large file is checked beside the work.
     later_check: LaterCheck,
+    damage: Damage,
     writer: Mutex<Option<JoinHandle<()>>>,
     /// Nobody else may open the file as long as this is held.
     lock: Mutex<Option<File>>,
@@ -82,7 +85,7 @@ impl SqliteStore {
             gauge,
             opened.connection,
             checkpointer,
-            damage,
+            damage.clone(),
             artifacts.clone(),
         )?;
         let writer = spawn("store-writer", move || writer.run())?;
@@ -100,6 +103,7 @@ impl SqliteStore {
             artifacts,
             files: FileThread::start()?,
             later_check,
+            damage,
             writer: Mutex::new(Some(writer)),
             lock: Mutex::new(Some(opened.lock)),
         };
@@ -109,11 +113,6 @@ impl SqliteStore {
     /// The artifact directory of this store.
     pub fn artifacts(&self) -> Arc<ArtifactFiles> {
         self.inner.artifacts.clone()
-    }
-
-    /// How the check of the file at the start stands: a large file is checked beside the work.
-    pub fn startup_check(&self) -> StartupCheck {
-        self.inner.later_check.state()
     }
 
     /// Moves long inline data of a batch into files, durable before the batch is queued.
@@ -252,6 +251,14 @@ impl StateWriter for SqliteStore {
 impl StoreAdmin for SqliteStore {
     fn meta(&self) -> StoreMeta {
         self.inner.meta.clone()
+    }
+
+    fn health(&self) -> StoreHealth {
+        match self.inner.damage.get() {
+            // What the work came upon counts as well.
+            Some(_) => StoreHealth::Damaged,
+            None => self.inner.later_check.state(),
+        }
     }
 
     fn check(&self) -> StoreFuture<'_, IntegrityReport> {

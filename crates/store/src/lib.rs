@@ -42,7 +42,7 @@ pub use random::{OsRandom, RandomSource};
 pub use records::{
     ARTIFACT_GRACE_MILLIS, BackupReport, CollectReport, CollectRequest, ConversationFilter, EventRange, IntegrityReport, IssuedId,
     ItemPage, LineageRow, OperationFilter, Order, ResealedRecord, ResourceHead, SealedPlace, SealedRecord, SealedResource, SessionKeyRow,
-    StoreEpoch, StoreMeta, StoredAnnotation, StoredArtifact, StoredEvent, SweepReport, SweepRequest,
+    StoreEpoch, StoreHealth, StoreMeta, StoredAnnotation, StoredArtifact, StoredEvent, SweepReport, SweepRequest,
 };
 pub use rotation::{RotationStep, rotate_step};
 pub use sealing::{RecordKind, SealContext, Sealed};

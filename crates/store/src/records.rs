@@ -337,6 +337,19 @@ impl StoreMeta {
     }
 }
 
+/// How the data of a store is, as far as it is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreHealth {
+    /// It was checked, and nothing was found.
+    Sound,
+    /// It is being checked beside the work.
+    Checking,
+    /// Damage was found: nothing more is written.
+    Damaged,
+    /// The check could not be made, or the store was closed before its end.
+    Unchecked,
+}
+
 /// What an integrity check found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IntegrityReport {

@@ -17,8 +17,8 @@ use crate::StoreError;
 use crate::batch::{CommitReceipt, WriteBatch};
 use crate::records::{
     BackupReport, CollectReport, CollectRequest, ConversationFilter, EventRange, IntegrityReport, IssuedId, ItemPage, LineageRow,
-    OperationFilter, ResourceHead, SealedPlace, SealedRecord, SealedResource, SessionKeyRow, StoreMeta, StoredAnnotation, StoredArtifact,
-    StoredEvent, SweepReport, SweepRequest,
+    OperationFilter, ResourceHead, SealedPlace, SealedRecord, SealedResource, SessionKeyRow, StoreHealth, StoreMeta, StoredAnnotation,
+    StoredArtifact, StoredEvent, SweepReport, SweepRequest,
 };
 
 /// What every call of a store gives. The future may be polled on any runtime, or on none.
@@ -154,6 +154,8 @@ pub trait StateWriter: Send + Sync {
 pub trait StoreAdmin: Send + Sync {
     /// What the store is; fixed when it was opened.
     fn meta(&self) -> StoreMeta;
+    /// How the data is, as far as the check at the start and the work since then tell.
+    fn health(&self) -> StoreHealth;
     /// Checks the whole store and changes nothing.
     fn check(&self) -> StoreFuture<'_, IntegrityReport>;
     /// Stores what is queued, acknowledges it and closes. Later calls give `storage.closed`.

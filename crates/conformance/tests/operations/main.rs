@@ -9,6 +9,7 @@
 )]
 
 mod background;
+mod health;
 mod hostile;
 mod journal;
 mod keys;

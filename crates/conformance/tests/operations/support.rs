@@ -89,12 +89,17 @@ impl World {
     }
 
     pub fn with(home: &Home, first_id: u64, limits: EngineLimits) -> Self {
+        Self::configured(home, first_id, limits, |_| {})
+    }
+
+    pub fn configured(home: &Home, first_id: u64, limits: EngineLimits, change: fn(&mut SqliteConfig)) -> Self {
         let ring = KeyRing::from_json(br#"{"current":1,"keys":[{"version":1,"createdAt":"2026-01-01T00:00:00.000Z","key":"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="}]}"#).unwrap();
         let vault = Arc::new(Vault::new(ring, Arc::new(OsRandom)).unwrap());
         let store: Arc<dyn UnifiedStateStore> = match home {
             Home::Memory(store) => Arc::new(store.clone()),
             Home::Sqlite(folder) => {
-                let config = SqliteConfig::new(folder.path().join("throughline.db"), folder.path().join("artifacts"));
+                let mut config = SqliteConfig::new(folder.path().join("throughline.db"), folder.path().join("artifacts"));
+                change(&mut config);
                 Arc::new(SqliteStore::open(config, &vault, &OsRandom, Timestamp::from_millis(START)).unwrap())
             }
         };

@@ -10,9 +10,9 @@ use throughline_format::{Timestamp, clause};
 use throughline_store::contract::{World, samples};
 use throughline_store::{
     ConversationReader as _, DeletionCondition, JournalReader as _, KeyRing, OsRandom, StateWriter as _, StoreAdmin as _, StoreError,
-    SweepRequest, Vault, WriteOp,
+    StoreHealth, SweepRequest, Vault, WriteOp,
 };
-use throughline_store_sqlite::{SCHEMA_VERSION, SqliteConfig, SqliteStore, StartupCheck};
+use throughline_store_sqlite::{SCHEMA_VERSION, SqliteConfig, SqliteStore};
 
 use crate::support::{Home, new_vault, world};
 
@@ -104,10 +104,10 @@ fn large(home: &Home) -> SqliteConfig {
     }
 }
 
-async fn wait_for(store: &SqliteStore) -> StartupCheck {
+async fn wait_for(store: &SqliteStore) -> StoreHealth {
     for _ in 0..10_000 {
-        match store.startup_check() {
-            StartupCheck::Running => tokio::time::sleep(Duration::from_millis(1)).await,
+        match store.health() {
+            StoreHealth::Checking => tokio::time::sleep(Duration::from_millis(1)).await,
             ended => return ended,
         }
     }
@@ -125,11 +125,12 @@ async fn a_large_database_is_checked_beside_the_work() {
             .say(&first.branch_id, &texts.iter().map(String::as_str).collect::<Vec<_>>())
             .await;
     }
-    assert_eq!(store.startup_check(), StartupCheck::Done, "a small one is checked before the start");
+    assert_eq!(store.health(), StoreHealth::Sound, "a small one is checked before the start");
     store.close().await.unwrap();
     let open = || SqliteStore::open(large(&home), &home.vault, &OsRandom, Timestamp::EPOCH).unwrap();
     let sound = open();
-    assert_eq!(wait_for(&sound).await, StartupCheck::DoneLater);
+    assert_ne!(sound.health(), StoreHealth::Damaged);
+    assert_eq!(wait_for(&sound).await, StoreHealth::Sound);
     sound.close().await.unwrap();
     // Rows of the journal are overwritten, which opening does not notice.
     let whole = std::fs::read(home.path()).unwrap();
@@ -143,7 +144,7 @@ async fn a_large_database_is_checked_beside_the_work() {
         store: Arc::new(store.clone()),
         ..first
     };
-    assert_eq!(wait_for(&store).await, StartupCheck::Damaged);
+    assert_eq!(wait_for(&store).await, StoreHealth::Damaged);
     let error = world
         .commit(vec![WriteOp::PutOperation(samples::operation("op_1", &world))])
         .await
@@ -167,8 +168,8 @@ async fn a_check_that_is_not_needed_any_more_stops() {
     for _ in 0..20 {
         let store = SqliteStore::open(large(&home), &home.vault, &OsRandom, Timestamp::EPOCH).unwrap();
         store.close().await.unwrap();
-        assert_ne!(store.startup_check(), StartupCheck::Running);
-        assert_ne!(store.startup_check(), StartupCheck::Damaged);
+        assert_ne!(store.health(), StoreHealth::Checking);
+        assert_ne!(store.health(), StoreHealth::Damaged);
     }
 }
 

@@ -11,7 +11,7 @@ use throughline_format::Sha256;
 
 use crate::apply::{apply_batch, check_artifact_size, check_batch};
 use crate::batch::{CommitReceipt, WriteBatch};
-use crate::records::{CollectReport, CollectRequest, IntegrityReport, StoreEpoch, StoreMeta, SweepReport, SweepRequest};
+use crate::records::{CollectReport, CollectRequest, IntegrityReport, StoreEpoch, StoreHealth, StoreMeta, SweepReport, SweepRequest};
 use crate::traits::{StateWriter, StoreAdmin, StoreFuture};
 use crate::{StoreError, StoreLimits};
 use state::State;
@@ -116,6 +116,10 @@ impl StoreAdmin for MemoryStore {
             retention_days: self.settings.retention_days,
             clean_start: true,
         }
+    }
+
+    fn health(&self) -> StoreHealth {
+        StoreHealth::Sound
     }
 
     fn check(&self) -> StoreFuture<'_, IntegrityReport> {
