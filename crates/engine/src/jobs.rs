@@ -359,14 +359,9 @@ impl Engine {
         let (Some(job), Some(owner)) = (&operation.provider_job, &operation.owner) else {
             return Ok(None);
         };
-        let stored = self.store.resource(&job.resource_id).await.map_err(|e| e.to_unified())?;
-        let Some(stored) = stored.filter(|r| r.status == ResourceStatus::Active && r.schema == SCHEMA) else {
+        let Some((stored, plain)) = self.open_own(operation, &job.resource_id, SCHEMA).await? else {
             return Ok(None);
         };
-        let plain = self
-            .vault
-            .open(&stored.seal_context(), &stored.sealed)
-            .map_err(|e| e.to_unified())?;
         let Ok(record) = serde_json::from_slice(&plain).map(Record) else {
             return Ok(None);
         };

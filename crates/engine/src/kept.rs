@@ -100,7 +100,12 @@ impl Kept {
         let head: Value = serde_json::from_slice(head).ok()?;
         let text = |key: &str| head.get(key).and_then(Value::as_str);
         let is = |key: &str| head.get(key).and_then(Value::as_bool);
-        let require = head.get("require")?.as_array()?.iter();
+        // A feature that this build does not know may be one that the request must not do without.
+        let require = head
+            .get("require")?
+            .as_array()?
+            .iter()
+            .map(|word| Feature::from_word(word.as_str()?));
         Some(Self {
             turn: TurnRequest {
                 principal: Principal::new(text("principal")?),
@@ -110,7 +115,7 @@ impl Kept {
                 stream: is("stream"),
                 conversation: None,
                 branch: None,
-                require: require.filter_map(|word| Feature::from_word(word.as_str()?)).collect(),
+                require: require.collect::<Option<_>>()?,
                 client_family: text("runtime").map(str::to_owned),
                 // Where it belongs was settled when it came.
                 session: None,
@@ -244,14 +249,9 @@ impl Engine {
 
     async fn kept(&self, operation: &UnifiedOperation) -> Result<Option<Kept>, UnifiedError> {
         let id = resource_id(&operation.operation_id);
-        let stored = self.store.resource(&id).await.map_err(|e| e.to_unified())?;
-        let Some(stored) = stored.filter(|stored| stored.schema == SCHEMA && stored.conversation_id == operation.conversation_id) else {
+        let Some((_, plain)) = self.open_own(operation, &id, SCHEMA).await? else {
             return Ok(None);
         };
-        let plain = self
-            .vault
-            .open(&stored.seal_context(), &stored.sealed)
-            .map_err(|e| e.to_unified())?;
         let unread = || UnifiedError::new(ErrorCategory::Internal, "request", "a kept request cannot be read");
         let kept = Kept::read(&plain).ok_or_else(unread)?;
         if kept.turn.principal.reference(&self.vault)? != operation.principal_ref {

@@ -189,6 +189,25 @@ impl PrivateState for ClientState {
 }
 
 impl Engine {
+    /// What was sealed of an operation so that it outlives the process; `None` when it is not there, or not usable any more.
+    pub(crate) async fn open_own(
+        &self,
+        operation: &UnifiedOperation,
+        id: &UnifiedId,
+        schema: &str,
+    ) -> Result<Option<(SealedResource, zeroize::Zeroizing<Vec<u8>>)>, UnifiedError> {
+        let stored = self.store.resource(id).await.map_err(|e| e.to_unified())?;
+        let is_own = |stored: &SealedResource| {
+            stored.schema == schema && stored.status == ResourceStatus::Active && stored.conversation_id == operation.conversation_id
+        };
+        let Some(stored) = stored.filter(is_own) else { return Ok(None) };
+        let plain = self
+            .vault
+            .open(&stored.seal_context(), &stored.sealed)
+            .map_err(|e| e.to_unified())?;
+        Ok(Some((stored, plain)))
+    }
+
     /// What a client that reads an answer again may see of it: what it got the first time, state of its own protocol.
     pub(crate) async fn state_of_answer(
         &self,

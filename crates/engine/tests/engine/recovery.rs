@@ -4,8 +4,10 @@ use crate::support::*;
 use bytes::Bytes;
 use serde_json::json;
 use std::sync::Arc;
-use throughline_engine::RecoveryReport;
-use throughline_format::{ErrorCategory, OperationState, UnifiedError};
+use throughline_engine::{EngineLimits, RecoveryReport};
+use throughline_format::resource::ResourceStatus;
+use throughline_format::{ErrorCategory, OperationState, UnifiedError, UnifiedId};
+use throughline_store::{MemoryStore, RecordKind, ResealedRecord, WriteBatch, WriteOp};
 use tokio::sync::mpsc;
 
 #[tokio::test]
@@ -197,4 +199,57 @@ async fn a_stop_leaves_work_of_the_provider_to_the_next_start_and_another_owner_
         }
     );
     assert!(next.responses.0.resumed_after.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_kept_request_that_is_not_understood_whole_or_not_usable_is_not_gone_on_with() {
+    let same: fn(String) -> String = |head| head;
+    for (name, change, status, waiting) in [
+        ("as it was", same, ResourceStatus::Active, 1),
+        (
+            "it demands what this build does not know",
+            |head| head.replace("\"require\":[]", "\"require\":[\"no-such-feature\"]"),
+            ResourceStatus::Active,
+            0,
+        ),
+        ("taken back", same, ResourceStatus::Revoked, 0),
+    ] {
+        let limits = EngineLimits {
+            concurrent_operations: 1,
+            ..EngineLimits::default()
+        };
+        let world = World::bounded(Arc::new(MemoryStore::default()), 1, limits);
+        let (_send, chunks) = mpsc::unbounded_channel::<Result<Bytes, _>>();
+        World::expect(&world.chat, Answer::Live(chunks));
+        let _runs = world.begin(&CHAT, &chat_body("gpt-a", &[user("one")])).await;
+        let mut request = world.request(&CHAT, &chat_body("gpt-a", &[user("two")]));
+        request.options.background = true;
+        let waits = world.begin_with(request).await;
+
+        let kept = UnifiedId::parse(&format!("{}.request", waits.operation_id)).unwrap();
+        let kept = world.store.resource(&kept).await.unwrap().unwrap();
+        let plain = world.vault.open(&kept.seal_context(), &kept.sealed).unwrap();
+        let changed = change(String::from_utf8(plain.to_vec()).unwrap());
+        let reseal = WriteOp::Reseal(ResealedRecord {
+            kind: RecordKind::Resource,
+            record_id: kept.resource_id.clone(),
+            replaces: kept.sealed.digest(),
+            sealed: world.vault.seal(&kept.seal_context(), changed.as_bytes()).unwrap(),
+        });
+        let mut batch = WriteBatch::new(kept.created_at, kept.conversation_id.clone()).with(reseal);
+        if status != ResourceStatus::Active {
+            let resource_id = kept.resource_id.clone();
+            batch.push(WriteOp::SetResourceStatus { resource_id, status });
+        }
+        world.store.commit(batch).await.unwrap();
+
+        let next = World::bounded(Arc::clone(&world.store), 1_000_000, limits);
+        World::expect(&next.chat, Answer::Sse(chat_sse("an answer")));
+        let report = next.engine.recover(&next).await.unwrap();
+        assert_eq!(
+            (report.waiting, report.interrupted, report.failed),
+            (waiting, 2 - waiting, 0),
+            "{name}"
+        );
+    }
 }

@@ -119,7 +119,7 @@ pub struct World {
     /// Models that are tried after the one of the request.
     pub fallbacks: Vec<String>,
     pub requirements: Vec<(throughline_protocols::Feature, throughline_format::UnifiedRequirement)>,
-    vault: Arc<Vault>,
+    pub vault: Arc<Vault>,
 }
 
 impl World {
