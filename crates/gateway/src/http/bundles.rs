@@ -1,13 +1,14 @@
 //! Conversations as bundles (contract.md, section 3): GET .../export and POST /unified/v2/import.
 
 use super::App;
+use super::address::{Parameters, PathId, switch};
 use super::failure::{Failure, json};
 use super::gate::Scope;
 use super::lists;
 use super::view::View;
 use axum::Extension;
 use axum::body::Body;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -33,8 +34,8 @@ pub(super) async fn export(
     State(app): State<Arc<App>>,
     Extension(scope): Extension<Scope>,
     Extension(principal): Extension<Principal>,
-    Path(id): Path<String>,
-    Query(wanted): Query<Wanted>,
+    PathId(id): PathId,
+    Parameters(wanted): Parameters<Wanted>,
 ) -> Response<Body> {
     let exported = async {
         let id = lists::id(&id, "conversation")?;
@@ -73,21 +74,12 @@ pub(super) struct Import {
     keep_ids: Option<String>,
 }
 
-/// What a member of the query says that is true or false; absent is false.
-fn switch(value: Option<&str>, name: &str) -> Result<bool, UnifiedError> {
-    match value {
-        None | Some("false") => Ok(false),
-        Some("true") => Ok(true),
-        Some(_) => Err(lists::invalid(format!("expected true or false in ?{name}="))),
-    }
-}
-
 /// POST: the conversation of a bundle, with new IDs, or with `?keepIds=true` with its own when they are free.
 pub(super) async fn import(
     State(app): State<Arc<App>>,
     Extension(scope): Extension<Scope>,
     Extension(principal): Extension<Principal>,
-    Query(wanted): Query<Import>,
+    Parameters(wanted): Parameters<Import>,
     headers: HeaderMap,
     body: Body,
 ) -> Response<Body> {

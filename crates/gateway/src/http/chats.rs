@@ -4,13 +4,14 @@
 //! operation a chat began last: in this process only, since no operation of another one is running.
 
 use super::App;
+use super::address::PathId;
 use super::failure::{Failure, event_stream};
 use super::gate::Scope;
 use super::inbound::{self, Began, ProtocolFraming, Shape};
 use super::relay;
 use axum::Extension;
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use bytes::Bytes;
 use std::collections::{HashMap, VecDeque};
@@ -141,7 +142,7 @@ pub(super) async fn resume(
     State(app): State<Arc<App>>,
     Extension(scope): Extension<Scope>,
     Extension(principal): Extension<Principal>,
-    Path(id): Path<String>,
+    PathId(id): PathId,
     headers: HeaderMap,
 ) -> Response<Body> {
     match replay(&app, &principal, &id, &headers).await {

@@ -1,13 +1,14 @@
 //! POST /unified/v2/conversations/{id}/compact: a summary in place of the beginning of a branch.
 
 use super::App;
+use super::address::PathId;
 use super::failure::{Failure, json};
 use super::gate::Scope;
 use super::lists;
 use super::view::View;
 use axum::Extension;
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, Response, StatusCode};
 use serde::Deserialize;
 use std::sync::Arc;
@@ -28,7 +29,7 @@ pub(super) async fn create(
     State(app): State<Arc<App>>,
     Extension(scope): Extension<Scope>,
     Extension(principal): Extension<Principal>,
-    Path(id): Path<String>,
+    PathId(id): PathId,
     headers: HeaderMap,
     body: Body,
 ) -> Response<Body> {

@@ -1,13 +1,14 @@
 //! Conversations of the native API: /unified/v2/conversations and what stands below it.
 
 use super::App;
+use super::address::{Parameters, PathId};
 use super::failure::{Failure, done, json};
 use super::gate::Scope;
 use super::lists::{self, Page};
 use super::view::View;
 use axum::Extension;
 use axum::body::Body;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, Response, StatusCode};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -66,7 +67,10 @@ pub(super) struct Filter {
 }
 
 /// GET: conversations, the one updated last first.
-pub(super) async fn list((State(app), Extension(scope), Extension(principal)): Asked, Query(filter): Query<Filter>) -> Response<Body> {
+pub(super) async fn list(
+    (State(app), Extension(scope), Extension(principal)): Asked,
+    Parameters(filter): Parameters<Filter>,
+) -> Response<Body> {
     let listed = async {
         let time = |text: &str| {
             Timestamp::parse(text).map_err(|_| lists::invalid("expected a time such as 2026-01-01T00:00:00.000Z in ?updatedSince="))
@@ -89,13 +93,13 @@ pub(super) async fn list((State(app), Extension(scope), Extension(principal)): A
 }
 
 /// GET: one conversation.
-pub(super) async fn one((State(app), Extension(scope), Extension(principal)): Asked, Path(id): Path<String>) -> Response<Body> {
+pub(super) async fn one((State(app), Extension(scope), Extension(principal)): Asked, PathId(id): PathId) -> Response<Body> {
     let found = async { written(&app.engine.conversation(&principal, &conversation_id(&id)?).await?) };
     answer(&scope, StatusCode::OK, found.await)
 }
 
 /// DELETE: 204, or 409 while an operation of it runs.
-pub(super) async fn delete((State(app), Extension(scope), Extension(principal)): Asked, Path(id): Path<String>) -> Response<Body> {
+pub(super) async fn delete((State(app), Extension(scope), Extension(principal)): Asked, PathId(id): PathId) -> Response<Body> {
     let deleted = async { app.engine.delete_conversation(&principal, &conversation_id(&id)?).await };
     match deleted.await {
         Ok(()) => done(),
@@ -104,7 +108,7 @@ pub(super) async fn delete((State(app), Extension(scope), Extension(principal)):
 }
 
 /// GET: the branches, oldest first.
-pub(super) async fn branches((State(app), Extension(scope), Extension(principal)): Asked, Path(id): Path<String>) -> Response<Body> {
+pub(super) async fn branches((State(app), Extension(scope), Extension(principal)): Asked, PathId(id): PathId) -> Response<Body> {
     let listed = async {
         let mut page = Page::default();
         for branch in app.engine.branches(&principal, &conversation_id(&id)?).await? {
@@ -126,7 +130,7 @@ struct Fork {
 /// POST: a branch that leaves the history after an item.
 pub(super) async fn fork(
     (State(app), Extension(scope), Extension(principal)): Asked,
-    Path(id): Path<String>,
+    PathId(id): PathId,
     headers: HeaderMap,
     body: Body,
 ) -> Response<Body> {
@@ -150,8 +154,8 @@ pub(super) struct ItemFilter {
 /// GET: the items of a branch.
 pub(super) async fn items(
     (State(app), Extension(scope), Extension(principal)): Asked,
-    Path(id): Path<String>,
-    Query(filter): Query<ItemFilter>,
+    PathId(id): PathId,
+    Parameters(filter): Parameters<ItemFilter>,
 ) -> Response<Body> {
     let listed = async {
         let query = ItemQuery {
@@ -196,7 +200,7 @@ struct Appended<'a> {
 /// POST: appends items to a branch.
 pub(super) async fn append(
     (State(app), Extension(scope), Extension(principal)): Asked,
-    Path(id): Path<String>,
+    PathId(id): PathId,
     headers: HeaderMap,
     body: Body,
 ) -> Response<Body> {

@@ -1,13 +1,14 @@
 //! GET /unified/v2/operations/{id}/events: the committed events of an operation, from any point, as often as asked for.
 
 use super::App;
+use super::address::{Parameters, PathId};
 use super::failure::{Failure, event_stream, json};
 use super::gate::Scope;
 use super::lists;
 use super::relay::{self, Detached, Framing};
 use axum::Extension;
 use axum::body::Body;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, Response, StatusCode, header};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -29,8 +30,8 @@ pub(super) async fn stream(
     State(app): State<Arc<App>>,
     Extension(scope): Extension<Scope>,
     Extension(principal): Extension<Principal>,
-    Path(id): Path<String>,
-    Query(start): Query<Start>,
+    PathId(id): PathId,
+    Parameters(start): Parameters<Start>,
     headers: HeaderMap,
 ) -> Response<Body> {
     match respond(&app, &principal, &id, &start, &headers).await {

@@ -4,6 +4,7 @@
 //! An interaction is an operation, and its ID the operation's, also where the provider itself holds one.
 
 use super::App;
+use super::address::{Parameters, PathId, switch};
 use super::failure::{Failure, event_stream, json};
 use super::gate::Scope;
 use super::inbound::ProtocolFraming;
@@ -11,7 +12,7 @@ use super::lists;
 use super::relay;
 use axum::Extension;
 use axum::body::Body;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::http::{Response, StatusCode};
 use bytes::Bytes;
 use serde::Deserialize;
@@ -27,8 +28,7 @@ pub(super) const TURNS: &[&str] = &["/v1beta/interactions", "/v1/interactions"];
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Reading {
     /// Whether its events are wanted.
-    #[serde(default)]
-    stream: bool,
+    stream: Option<String>,
     /// The event after which a reader goes on.
     last_event_id: Option<String>,
 }
@@ -76,12 +76,12 @@ pub(super) async fn one(
     State(app): State<Arc<App>>,
     Extension(scope): Extension<Scope>,
     Extension(principal): Extension<Principal>,
-    Path(id): Path<String>,
-    Query(reading): Query<Reading>,
+    PathId(id): PathId,
+    Parameters(reading): Parameters<Reading>,
 ) -> Response<Body> {
     let read = async {
         let operation = app.operation(&principal, &id).await?;
-        if !reading.stream {
+        if !switch(reading.stream.as_deref(), "stream")? {
             return whole(&app, &scope, &principal, &operation).await;
         }
         // The ID of an event is its number in the stream.
@@ -112,7 +112,7 @@ pub(super) async fn cancel(
     State(app): State<Arc<App>>,
     Extension(scope): Extension<Scope>,
     Extension(principal): Extension<Principal>,
-    Path(id): Path<String>,
+    PathId(id): PathId,
 ) -> Response<Body> {
     let cancelled = async {
         let operation = app.operation(&principal, &id).await?;
@@ -136,7 +136,7 @@ pub(super) async fn delete(
     State(app): State<Arc<App>>,
     Extension(scope): Extension<Scope>,
     Extension(principal): Extension<Principal>,
-    Path(id): Path<String>,
+    PathId(id): PathId,
 ) -> Response<Body> {
     let deleted = async { app.engine.delete_operation(&principal, &lists::id(&id, "operation")?).await };
     match deleted.await {

@@ -3,6 +3,7 @@
 //! Client protocols answer in their own shapes, written by their codecs; the native API under `/unified/v2` writes records
 //! of the format. Nothing here builds wire JSON of a provider, except the models lists.
 
+mod address;
 mod body;
 mod bundles;
 mod chats;

@@ -1,12 +1,13 @@
 //! Turns of protocols whose URL names the model and the method: POST /v1beta/models/{model}:generateContent and its like.
 
 use super::App;
+use super::address::PathId;
 use super::failure::Failure;
 use super::gate::Scope;
 use super::inbound::{self, Container, Shape};
 use axum::Extension;
 use axum::body::Body;
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, Response};
 use std::sync::Arc;
 use throughline_engine::Principal;
@@ -46,7 +47,7 @@ pub(super) async fn call(
     State(app): State<Arc<App>>,
     Extension(scope): Extension<Scope>,
     Extension(principal): Extension<Principal>,
-    Path(action): Path<String>,
+    PathId(action): PathId,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
     body: Body,

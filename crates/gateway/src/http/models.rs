@@ -1,12 +1,13 @@
 //! GET /v1/models and /v1beta/models: the names that routes take, in the list of the client's own protocol.
 
 use super::App;
+use super::address::PathId;
 use super::failure::{Failure, json};
 use super::gate::Scope;
 use crate::routing::no_model;
 use axum::Extension;
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, Method, Response, StatusCode, Uri};
 use serde::Serialize;
 use std::sync::Arc;
@@ -132,7 +133,7 @@ pub(super) async fn list(State(app): State<Arc<App>>, method: Method, uri: Uri, 
 pub(super) async fn one(
     State(app): State<Arc<App>>,
     Extension(scope): Extension<Scope>,
-    Path(id): Path<String>,
+    PathId(id): PathId,
     method: Method,
     uri: Uri,
     headers: HeaderMap,

@@ -1,13 +1,14 @@
 //! Operations that exist: GET /unified/v2/operations and /operations/{id}, its loss, POST .../cancel and .../approvals, DELETE.
 
 use super::App;
+use super::address::{Parameters, PathId};
 use super::failure::{Failure, done, json};
 use super::gate::Scope;
 use super::lists::{self, Page};
 use super::view::View;
 use axum::Extension;
 use axum::body::Body;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, Response, StatusCode};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -48,7 +49,7 @@ pub(super) async fn one(
     State(app): State<Arc<App>>,
     Extension(scope): Extension<Scope>,
     Extension(principal): Extension<Principal>,
-    Path(id): Path<String>,
+    PathId(id): PathId,
 ) -> Response<Body> {
     let view = async {
         let operation = app.operation(&principal, &id).await?;
@@ -90,7 +91,7 @@ pub(super) async fn list(
     State(app): State<Arc<App>>,
     Extension(scope): Extension<Scope>,
     Extension(principal): Extension<Principal>,
-    Query(filter): Query<Filter>,
+    Parameters(filter): Parameters<Filter>,
 ) -> Response<Body> {
     let listed = async {
         let found = app.engine.operations(&principal, filter.query()?).await?;
@@ -145,7 +146,7 @@ pub(super) async fn loss(
     State(app): State<Arc<App>>,
     Extension(scope): Extension<Scope>,
     Extension(principal): Extension<Principal>,
-    Path(id): Path<String>,
+    PathId(id): PathId,
 ) -> Response<Body> {
     let losses = async { app.engine.losses(&principal, &lists::id(&id, "operation")?).await };
     match losses.await {
@@ -176,7 +177,7 @@ pub(super) async fn decide(
     State(app): State<Arc<App>>,
     Extension(scope): Extension<Scope>,
     Extension(principal): Extension<Principal>,
-    Path(id): Path<String>,
+    PathId(id): PathId,
     headers: HeaderMap,
     body: Body,
 ) -> Response<Body> {
@@ -202,7 +203,7 @@ pub(super) async fn delete(
     State(app): State<Arc<App>>,
     Extension(scope): Extension<Scope>,
     Extension(principal): Extension<Principal>,
-    Path(id): Path<String>,
+    PathId(id): PathId,
 ) -> Response<Body> {
     let deleted = async { app.engine.delete_operation(&principal, &lists::id(&id, "operation")?).await };
     match deleted.await {
@@ -223,7 +224,7 @@ pub(super) async fn cancel(
     State(app): State<Arc<App>>,
     Extension(scope): Extension<Scope>,
     Extension(principal): Extension<Principal>,
-    Path(id): Path<String>,
+    PathId(id): PathId,
     headers: HeaderMap,
     body: Body,
 ) -> Response<Body> {

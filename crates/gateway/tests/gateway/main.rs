@@ -9,6 +9,7 @@
 )]
 
 mod access;
+mod addresses;
 mod chats;
 mod compact;
 mod config;
