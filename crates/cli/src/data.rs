@@ -4,9 +4,9 @@ use crate::error::CliError;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use throughline_engine::ports::Clock as _;
-use throughline_gateway::data_dir::DataDir;
+use throughline_gateway::data_dir::{DataDir, Layout, open_vault};
 use throughline_gateway::system::SystemClock;
-use throughline_store::{KeyRing, OsRandom, StoreError, Vault, keyring};
+use throughline_store::{OsRandom, Vault};
 use throughline_store_sqlite::{SqliteConfig, SqliteReader, SqliteStore};
 
 /// A variable of the environment; an empty one is as if absent.
@@ -33,125 +33,79 @@ pub struct StoreArguments {
     pub db: Option<PathBuf>,
 }
 
-/// The files of a store (contract.md, section 4).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StorePaths {
-    /// The database.
-    pub database: PathBuf,
-    /// Artifacts.
-    pub artifacts: PathBuf,
-    /// The key ring.
-    pub key_ring: PathBuf,
-    /// Where backups go.
-    pub backups: PathBuf,
-    /// Raw bodies, if there are any.
-    pub diagnostics: PathBuf,
+/// The store of a data directory or database file, with the key ring that the environment names.
+pub fn layout_of(path: &Path) -> Layout {
+    Layout::named(path).with_key_ring(variable("THROUGHLINE_MASTER_KEY_FILE").map(PathBuf::from))
 }
 
 impl StoreArguments {
-    /// The files that the arguments mean.
+    /// Where the arguments say that the store is, or is to be.
     ///
     /// # Errors
-    /// `invalid-request.usage` when there is no database there.
-    pub fn paths(&self) -> Result<StorePaths, CliError> {
-        let named = self
-            .db
-            .clone()
-            .or_else(default_directory)
-            .ok_or_else(|| CliError::usage("there is no home directory; name a data directory or a database with --db"))?;
-        let (folder, database) = if named.is_dir() {
-            (named.clone(), named.join("throughline.db"))
-        } else {
-            let parent = named.parent().filter(|parent| !parent.as_os_str().is_empty());
-            (parent.unwrap_or_else(|| Path::new(".")).to_owned(), named)
-        };
-        if !database.is_file() {
+    /// `invalid-request.usage` when nothing is named and there is no home directory.
+    pub fn layout(&self) -> Result<Layout, CliError> {
+        let named = self.db.clone().or_else(default_directory);
+        named
+            .map(|path| layout_of(&path))
+            .ok_or_else(|| CliError::usage("there is no home directory; name a data directory or a database with --db"))
+    }
+
+    /// The same of a store that is there.
+    ///
+    /// # Errors
+    /// `invalid-request.usage` when there is no database.
+    pub fn existing(&self) -> Result<Layout, CliError> {
+        let layout = self.layout()?;
+        if !layout.database().is_file() {
             return Err(CliError::usage(
                 "--db: there is no database; name a data directory, or the database file in it",
             ));
         }
-        Ok(StorePaths {
-            artifacts: folder.join("artifacts"),
-            key_ring: variable("THROUGHLINE_MASTER_KEY_FILE").map_or_else(|| folder.join("keys").join("keyring.json"), PathBuf::from),
-            backups: folder.join("backups"),
-            diagnostics: folder.join("diagnostics"),
-            database,
-        })
+        Ok(layout)
     }
 
     /// Opens the store for reading, which works without a key and while a gateway serves it.
     ///
     /// # Errors
     /// `storage.*`.
-    pub fn reader(&self) -> Result<(SqliteReader, StorePaths), CliError> {
-        let paths = self.paths()?;
-        let reader = SqliteReader::open(paths.database.clone(), paths.artifacts.clone())?;
-        Ok((reader, paths))
+    pub fn reader(&self) -> Result<(SqliteReader, Layout), CliError> {
+        let layout = self.existing()?;
+        let reader = SqliteReader::open(layout.database().to_owned(), layout.artifacts())?;
+        Ok((reader, layout))
     }
-}
 
-/// A store that this process holds for writing. The lock goes when it is dropped.
-pub struct HeldStore {
-    /// The store.
-    pub store: SqliteStore,
-    /// Its keys.
-    pub vault: Arc<Vault>,
-    _lock: DataDir,
-}
-
-impl StoreArguments {
     /// Opens the store for writing; a new data directory is made where there is none.
     ///
     /// # Errors
     /// `storage.locked` while a gateway serves it; `storage.*`.
     pub fn writer(&self) -> Result<HeldStore, CliError> {
-        let named = self
-            .db
-            .clone()
-            .or_else(default_directory)
-            .ok_or_else(|| CliError::usage("there is no home directory; name a data directory or a database with --db"))?;
-        let is_file = named.is_file() || named.extension().is_some_and(|end| end == "db");
-        let folder = if is_file {
-            let parent = named.parent().filter(|parent| !parent.as_os_str().is_empty());
-            parent.unwrap_or_else(|| Path::new(".")).to_owned()
-        } else {
-            named.clone()
-        };
-        let lock = DataDir::open(&folder)?;
-        let database = if is_file { named } else { lock.database() };
-        let key_ring = variable("THROUGHLINE_MASTER_KEY_FILE").map_or_else(|| lock.key_ring(), PathBuf::from);
-        if database.exists() && !key_ring.is_file() {
-            return Err(StoreError::KeyRing {
-                detail: "its file is missing; name it with THROUGHLINE_MASTER_KEY_FILE, or put it back".to_owned(),
-            }
-            .into());
-        }
-        let now = SystemClock.now();
-        let vault = Arc::new(Vault::new(keyring::load_or_create(&key_ring, &OsRandom, now)?, Arc::new(OsRandom))?);
-        let mut config = SqliteConfig::new(database.clone(), lock.artifacts());
-        if database.exists() {
-            let reader = SqliteReader::open(database, lock.artifacts())?;
-            config.retention_days = reader.meta().retention_days;
-        }
-        let store = SqliteStore::open(config, &vault, &OsRandom, now)?;
-        Ok(HeldStore { store, vault, _lock: lock })
+        let held = DataDir::open(self.layout()?)?;
+        let vault = Arc::new(open_vault(held.layout(), SystemClock.now())?);
+        let store = open_store(held.layout(), &vault)?;
+        Ok(HeldStore { store, vault, _held: held })
     }
 }
 
-impl StorePaths {
-    /// The key ring of the store.
-    ///
-    /// # Errors
-    /// `storage.key-ring` when it is missing or cannot be used. None is made: a new one would open nothing.
-    pub fn load_key_ring(&self) -> Result<KeyRing, CliError> {
-        if !self.key_ring.is_file() {
-            return Err(StoreError::KeyRing {
-                detail: "its file is missing; name it with THROUGHLINE_MASTER_KEY_FILE, or put it back".to_owned(),
-            }
-            .into());
-        }
-        Ok(keyring::load(&self.key_ring)?)
+/// A store that this process holds for writing. It is let go when this is dropped.
+pub struct HeldStore {
+    /// The store.
+    pub store: SqliteStore,
+    /// Its keys.
+    pub vault: Arc<Vault>,
+    _held: DataDir,
+}
+
+/// Opens a store for writing, with the retention that it had.
+///
+/// # Errors
+/// `storage.*`.
+pub fn open_store(layout: &Layout, vault: &Vault) -> Result<SqliteStore, CliError> {
+    let (database, artifacts) = (layout.database().to_owned(), layout.artifacts());
+    let mut config = SqliteConfig::new(database.clone(), artifacts.clone());
+    if database.exists() {
+        config.retention_days = SqliteReader::open(database, artifacts)?.meta().retention_days;
     }
+    Ok(SqliteStore::open(config, vault, &OsRandom, SystemClock.now())?)
 }
 
 /// Runs the calls of a store to their end.

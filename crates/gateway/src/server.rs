@@ -2,21 +2,21 @@
 
 use crate::auth::{Authenticator, HostPolicy};
 use crate::config::{Config, ConfigError, Durability, Problem};
-use crate::data_dir::DataDir;
+use crate::data_dir::{DataDir, Layout, open_vault};
 use crate::demo::{self, DemoUpstream};
 use crate::http::{App, AppConfig, HttpLimits, Phase, router};
 use crate::routing::{RouteTable, Sources, TargetSource};
 use crate::system::{SystemClock, UuidSource};
 use axum::serve::ListenerExt as _;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use throughline_engine::ports::{Clock, IdSource};
 use throughline_engine::{Engine, EngineConfig, EngineLimits};
 use throughline_format::{ErrorCategory, UnifiedError};
 use throughline_providers::Provider;
-use throughline_store::{DiagnosticFiles, DiagnosticLimits, KeyRing, OsRandom, StoreError, StoreLimits, UnifiedStateStore, Vault, keyring};
+use throughline_store::{DiagnosticFiles, DiagnosticLimits, KeyRing, OsRandom, StoreError, StoreLimits, UnifiedStateStore, Vault};
 use throughline_store_sqlite::{SqliteConfig, SqliteStore};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
@@ -37,8 +37,6 @@ pub struct ServeOptions {
     pub config_name: String,
     /// The data directory.
     pub data: DataDir,
-    /// Key ring elsewhere than in the data directory.
-    pub key_ring: Option<PathBuf>,
     /// Whether the built-in upstreams run.
     pub demo: bool,
 }
@@ -99,7 +97,7 @@ fn check_listen(config: &Config, file: &str) -> Result<(), ConfigError> {
     if config.server.listen.ip().is_loopback() || config.auth.required {
         return Ok(());
     }
-    let message = "an address beyond this machine needs [auth] required = true and a client key";
+    let message = "an address beyond this machine needs [auth] required = true and a client key; make one with `throughline key new`";
     Err(ConfigError {
         file: file.to_owned(),
         problems: vec![Problem {
@@ -159,24 +157,19 @@ impl Server {
             mut config,
             config_name,
             data,
-            key_ring,
             demo,
         } = options;
         let (clock, ids): (Arc<dyn Clock>, Arc<dyn IdSource>) = (Arc::new(SystemClock), Arc::new(UuidSource));
         check_listen(&config, &config_name)?;
-        let auth = authenticator(&config, &data)?;
+        let auth = authenticator(&config, data.layout())?;
         if !config.server.listen.ip().is_loopback() && !auth.has_keys() {
             return Err(ConfigError::whole(
                 config_name,
-                "an address beyond this machine needs a client key, and keys/clients.json has none",
+                "an address beyond this machine needs a client key, and keys/clients.json has none; make one with `throughline key new`",
             )
             .into());
         }
-        let vault = Arc::new(open_vault(
-            &key_ring.unwrap_or_else(|| data.key_ring()),
-            &data.database(),
-            clock.as_ref(),
-        )?);
+        let vault = Arc::new(open_vault(data.layout(), clock.now())?);
         let upstream = if demo {
             Some(DemoUpstream::start(Arc::clone(&clock), Arc::clone(&ids)).await?)
         } else {
@@ -187,12 +180,12 @@ impl Server {
         }
         let sources = connect(&config, &config_name, variables, &vault, &clock)?;
         let mut routes = RouteTable::new(&config.routes, &sources, &config_name)?;
-        let diagnostics = open_diagnostics(&config, &data, &vault)?;
+        let diagnostics = open_diagnostics(&config, data.layout(), &vault)?;
         if let (true, Some(files)) = (config.store.diagnostics, &diagnostics) {
             routes = routes.recorded(Arc::clone(files), Arc::clone(&clock));
         }
         let routes = Arc::new(routes);
-        let store = open_store(&config, &data, Arc::clone(&vault), clock.now()).await?;
+        let store = open_store(&config, data.layout(), Arc::clone(&vault), clock.now()).await?;
         let engine = Engine::new(EngineConfig {
             store: Arc::clone(&store),
             vault,
@@ -247,7 +240,7 @@ impl Server {
 
     /// The data directory.
     pub fn data_dir(&self) -> &Path {
-        self.data.root()
+        self.data.layout().root()
     }
 
     /// Its routes, for people.
@@ -303,34 +296,23 @@ impl Server {
     }
 }
 
-fn authenticator(config: &Config, data: &DataDir) -> Result<Authenticator, UnifiedError> {
+fn authenticator(config: &Config, layout: &Layout) -> Result<Authenticator, UnifiedError> {
     let mut hosts = config.server.allowed_hosts.clone();
     hosts.push(config.server.listen.ip().to_string());
     Authenticator::from_file(
         config.auth.required,
         HostPolicy::new(&hosts, &config.server.allowed_origins),
-        data.client_keys(),
+        layout.client_keys(),
     )
-}
-
-/// Opens the key ring; a new one is made only where there is no database yet, because no other key opens an old one.
-fn open_vault(path: &Path, database: &Path, clock: &dyn Clock) -> Result<Vault, StoreError> {
-    if database.exists() && !path.exists() {
-        return Err(StoreError::KeyRing {
-            detail: "its file is missing while the database is there; put the key ring back, or move the database away to begin anew"
-                .into(),
-        });
-    }
-    Vault::new(keyring::load_or_create(path, &OsRandom, clock.now())?, Arc::new(OsRandom))
 }
 
 async fn open_store(
     config: &Config,
-    data: &DataDir,
+    layout: &Layout,
     vault: Arc<Vault>,
     now: throughline_format::Timestamp,
 ) -> Result<Arc<dyn UnifiedStateStore>, StartError> {
-    let mut sqlite = SqliteConfig::new(data.database(), data.artifacts());
+    let mut sqlite = SqliteConfig::new(layout.database().to_owned(), layout.artifacts());
     sqlite.retention_days = config.store.retention_days;
     sqlite.durability = match config.store.durability {
         Durability::Full => throughline_store_sqlite::Durability::Full,
@@ -348,11 +330,11 @@ async fn open_store(
 }
 
 /// The raw bodies: when they are switched on, or to clean up those of an earlier time.
-fn open_diagnostics(config: &Config, data: &DataDir, vault: &Arc<Vault>) -> Result<Option<Arc<DiagnosticFiles>>, StoreError> {
-    if !config.store.diagnostics && !data.diagnostics().is_dir() {
+fn open_diagnostics(config: &Config, layout: &Layout, vault: &Arc<Vault>) -> Result<Option<Arc<DiagnosticFiles>>, StoreError> {
+    if !config.store.diagnostics && !layout.diagnostics().is_dir() {
         return Ok(None);
     }
-    let files = DiagnosticFiles::open(data.diagnostics(), Arc::clone(vault), DiagnosticLimits::default())?;
+    let files = DiagnosticFiles::open(layout.diagnostics(), Arc::clone(vault), DiagnosticLimits::default())?;
     Ok(Some(Arc::new(files)))
 }
 

@@ -1,6 +1,6 @@
 //! `throughline db`: maintenance of a store.
 
-use crate::data::{StoreArguments, StorePaths, block_on};
+use crate::data::{StoreArguments, block_on, open_store};
 use crate::error::{CliError, EXIT_OTHER};
 use crate::output;
 use clap::Subcommand;
@@ -9,11 +9,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use throughline_engine::ports::Clock as _;
 use throughline_format::Sha256;
+use throughline_gateway::data_dir::{DataDir, Layout, make_folder};
 use throughline_gateway::system::SystemClock;
 use throughline_store::{
     DiagnosticFiles, DiagnosticLimits, OsRandom, ResourceReader as _, StoreAdmin as _, StoreError, Vault, clean_with, keyring, rotate_step,
 };
-use throughline_store_sqlite::{SqliteConfig, SqliteReader, SqliteStore};
 
 /// Arguments of `db`.
 #[derive(Debug, clap::Args)]
@@ -135,10 +135,10 @@ async fn check(arguments: &CheckArguments) -> Result<u8, CliError> {
 }
 
 async fn backup(arguments: &BackupArguments) -> Result<u8, CliError> {
-    let (reader, paths) = arguments.store.reader()?;
+    let (reader, layout) = arguments.store.reader()?;
     let destination = match &arguments.output {
         Some(path) => path.clone(),
-        None => default_backup(&paths)?,
+        None => default_backup(&layout)?,
     };
     let report = reader.backup(destination).await?;
     output::print_json(&BackedUp {
@@ -150,32 +150,19 @@ async fn backup(arguments: &BackupArguments) -> Result<u8, CliError> {
 }
 
 /// A name that sorts by time, without characters that some file systems refuse.
-fn default_backup(paths: &StorePaths) -> Result<PathBuf, CliError> {
-    let mut builder = std::fs::DirBuilder::new();
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder
-        .recursive(true)
-        .create(&paths.backups)
-        .map_err(|error| CliError::io("cannot make the folder of backups", &error))?;
+fn default_backup(layout: &Layout) -> Result<PathBuf, CliError> {
+    make_folder(&layout.backups())?;
     let time = SystemClock.now().to_string().replace([':', '.'], "-");
-    Ok(paths.backups.join(format!("throughline-{time}.db")))
-}
-
-/// Opens the store for writing, with the retention that it had.
-fn open(paths: &StorePaths, vault: &Vault) -> Result<SqliteStore, CliError> {
-    let meta = SqliteReader::open(paths.database.clone(), paths.artifacts.clone())?.meta().clone();
-    let mut config = SqliteConfig::new(paths.database.clone(), paths.artifacts.clone());
-    config.retention_days = meta.retention_days;
-    Ok(SqliteStore::open(config, vault, &OsRandom, SystemClock.now())?)
+    Ok(layout.backups().join(format!("throughline-{time}.db")))
 }
 
 async fn rotate_key(arguments: &RotateArguments) -> Result<u8, CliError> {
-    let paths = arguments.store.paths()?;
-    let ring = paths.load_key_ring()?;
+    let held = DataDir::open(arguments.store.existing()?)?;
+    let layout = held.layout();
+    let ring = layout.load_key_ring()?;
     let mut vault = Vault::new(ring.clone(), Arc::new(OsRandom))?;
     // With the right ring and nobody else at work: only then a new key may be added.
-    let mut store = open(&paths, &vault)?;
+    let mut store = open_store(layout, &vault)?;
     let left = store.sealed_under_other_keys(vault.current_version(), None, 1).await?;
     let from = if let Some(record) = left.first() {
         // A rotation stopped before its end: go on with its key.
@@ -185,9 +172,9 @@ async fn rotate_key(arguments: &RotateArguments) -> Result<u8, CliError> {
         store.close().await?;
         let next = ring.with_next_key(&OsRandom, SystemClock.now())?;
         // Durable before anything is sealed with it.
-        keyring::save(&paths.key_ring, &next)?;
+        keyring::save(layout.key_ring(), &next)?;
         vault = Vault::new(next, Arc::new(OsRandom))?;
-        store = open(&paths, &vault)?;
+        store = open_store(layout, &vault)?;
         from
     };
     let (mut resealed, mut damaged, mut after) = (0, 0, None);
@@ -217,9 +204,10 @@ async fn rotate_key(arguments: &RotateArguments) -> Result<u8, CliError> {
 }
 
 async fn cleanup(arguments: &CleanupArguments) -> Result<u8, CliError> {
-    let paths = arguments.store.paths()?;
-    let vault = Arc::new(Vault::new(paths.load_key_ring()?, Arc::new(OsRandom))?);
-    let store = open(&paths, &vault)?;
+    let held = DataDir::open(arguments.store.existing()?)?;
+    let layout = held.layout();
+    let vault = Arc::new(Vault::new(layout.load_key_ring()?, Arc::new(OsRandom))?);
+    let store = open_store(layout, &vault)?;
     let days = arguments.retention_days.unwrap_or_else(|| store.meta().retention_days);
     let report = clean_with(&store, days, &|| SystemClock.now()).await?;
     let (mut artifacts, mut bytes) = (report.artifacts, report.bytes);
@@ -232,8 +220,8 @@ async fn cleanup(arguments: &CleanupArguments) -> Result<u8, CliError> {
             break;
         }
     }
-    if paths.diagnostics.is_dir() {
-        DiagnosticFiles::open(paths.diagnostics.clone(), vault, DiagnosticLimits::default())?
+    if layout.diagnostics().is_dir() {
+        DiagnosticFiles::open(layout.diagnostics(), vault, DiagnosticLimits::default())?
             .follow(&store)
             .await?;
     }

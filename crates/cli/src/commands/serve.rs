@@ -1,6 +1,6 @@
 //! `throughline serve`: the gateway as a process. Flags win over the environment, the environment over the file.
 
-use crate::data::{default_directory, variable};
+use crate::data::{default_directory, layout_of, variable};
 use crate::error::{CliError, EXIT_BAD_INPUT};
 use crate::output;
 use serde::Serialize;
@@ -138,7 +138,7 @@ fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
     }
     start_log(config.telemetry.log_format)?;
     let data = match data_dir(arguments)? {
-        Some(path) => DataDir::open(&path)?,
+        Some(path) => DataDir::open(layout_of(&path))?,
         None => DataDir::temporary()?,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -149,7 +149,6 @@ fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
         config,
         config_name: name,
         data,
-        key_ring: variable("THROUGHLINE_MASTER_KEY_FILE").map(PathBuf::from),
         demo: arguments.demo,
     };
     runtime.block_on(async {

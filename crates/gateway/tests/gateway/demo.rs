@@ -4,7 +4,7 @@ use crate::support::{Frames, chat, chat_text, header, json, messages};
 use serde_json::{Value, json};
 use std::path::Path;
 use throughline_gateway::config::Config;
-use throughline_gateway::data_dir::DataDir;
+use throughline_gateway::data_dir::{DataDir, Layout};
 use throughline_gateway::demo::{ANTHROPIC_MODEL, OPENAI_MODEL};
 use throughline_gateway::server::{ServeOptions, Server, StartError, check};
 use tokio::sync::mpsc;
@@ -22,8 +22,7 @@ pub(crate) fn options(folder: &Path) -> ServeOptions {
     ServeOptions {
         config,
         config_name: "test".to_owned(),
-        data: DataDir::open(folder).unwrap(),
-        key_ring: None,
+        data: DataDir::open(Layout::folder(folder)).unwrap(),
         demo: true,
     }
 }
@@ -163,7 +162,7 @@ async fn a_tool_is_called_and_its_result_used() {
 async fn what_a_server_refuses_to_start_with() {
     let folder = tempfile::tempdir().unwrap();
     let held = options(folder.path());
-    assert_eq!(DataDir::open(folder.path()).err().unwrap().code, "storage.locked");
+    assert_eq!(DataDir::open(Layout::folder(folder.path())).err().unwrap().code, "storage.locked");
     let mut open = held;
     open.config.server.listen = "0.0.0.0:0".parse().unwrap();
     assert!(matches!(check(&open.config, "test", &|_| None), Err(StartError::Config(error)) if error.lines()[0].contains("server.listen")));

@@ -69,12 +69,12 @@ pub(super) fn run(arguments: &ExportArguments) -> Result<u8, CliError> {
 
 /// A stored conversation as a transcript. One that was no import, and one whose keys are not there, has its items alone.
 pub(super) async fn load(store: &StoreArguments, id: &str, from: Option<&str>) -> Result<(UnifiedId, Transcript), CliError> {
-    let (reader, paths) = store.reader()?;
+    let (reader, layout) = store.reader()?;
     let conversation = show::find(&reader, id, from).await?;
     let branch = stored::branch_of(&reader, &conversation).await?;
     let items = stored::current_items(&reader, &branch).await?;
-    let vault = if paths.key_ring.is_file() {
-        Some(Vault::new(paths.load_key_ring()?, Arc::new(OsRandom))?)
+    let vault = if layout.key_ring().is_file() {
+        Some(Vault::new(layout.load_key_ring()?, Arc::new(OsRandom))?)
     } else {
         None
     };
