@@ -32,6 +32,8 @@ pub enum Command {
     Conversation(crate::commands::conversation::ConversationArguments),
     /// Checks, copies and cleans a store, and changes its key.
     Db(crate::commands::db::DbArguments),
+    /// Makes, lists and revokes the keys of a gateway's clients.
+    Key(crate::commands::key::KeyArguments),
     /// Runs the gateway.
     Serve(crate::commands::serve::ServeArguments),
 }

@@ -38,6 +38,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Session(arguments) => commands::session::run(arguments),
         Command::Conversation(arguments) => commands::conversation::run(arguments),
         Command::Db(arguments) => commands::db::run(arguments),
+        Command::Key(arguments) => commands::key::run(arguments),
         Command::Serve(arguments) => commands::serve::run(arguments),
     };
     done.unwrap_or_else(|error| {

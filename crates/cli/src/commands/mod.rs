@@ -6,6 +6,7 @@ pub mod convert_batch;
 pub mod db;
 pub mod fingerprint;
 pub mod fold;
+pub mod key;
 pub mod schema;
 pub mod serve;
 pub mod session;

@@ -9,6 +9,7 @@ mod convert;
 mod db;
 mod fingerprint;
 mod fold;
+mod key;
 mod replacement;
 mod session;
 mod store;

@@ -4,20 +4,29 @@ pub mod hosts;
 pub mod keys;
 
 pub use hosts::HostPolicy;
-pub use keys::{ClientKeys, NewKey};
+pub use keys::{ClientKeys, KeyInfo, NewKey};
 
 use axum::http::{HeaderMap, Uri};
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 use throughline_engine::Principal;
-use throughline_format::{ErrorCategory, UnifiedError};
+use throughline_format::{ErrorCategory, UnifiedError, UnifiedId};
 
 /// Principal of a loopback gateway without keys.
 pub const LOCAL: &str = "local";
 
 /// How often the key file is looked at again, so that a new or revoked key counts without a restart.
 const RELOAD_EVERY: Duration = Duration::from_secs(2);
+
+/// Who a request is from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Client {
+    /// Whose everything is that it makes or sees.
+    pub principal: Principal,
+    /// The key that it was let in with.
+    pub key: Option<UnifiedId>,
+}
 
 /// Decides who a request belongs to.
 pub struct Authenticator {
@@ -66,38 +75,51 @@ impl Authenticator {
         })
     }
 
-    /// Whether every request needs a key.
-    pub const fn is_required(&self) -> bool {
-        self.required
-    }
-
     /// Whether a key could be accepted.
     pub fn has_keys(&self) -> bool {
         self.keys.lock().unwrap_or_else(PoisonError::into_inner).keys.any_active()
     }
 
-    /// The principal of a request.
+    /// Ends once a key does not count any more.
+    pub async fn revoked(&self, key: &UnifiedId) {
+        loop {
+            tokio::time::sleep(RELOAD_EVERY).await;
+            if !self.current().keys.is_active(key) {
+                return;
+            }
+        }
+    }
+
+    /// Who a request is from.
     ///
     /// # Errors
     /// `auth.key` without a valid key where one is required; `invalid-request.host` or `permission.origin` on a gateway
     /// without keys when another web page or name stands behind the request.
-    pub fn authenticate(&self, headers: &HeaderMap, uri: &Uri, native: bool) -> Result<Principal, UnifiedError> {
-        let presented = presented_key(headers, uri, native);
-        if let Some(owner) = presented.and_then(|key| self.owner(&key)) {
-            return Ok(Principal::new(format!("client:{owner}")));
+    pub fn authenticate(&self, headers: &HeaderMap, uri: &Uri, native: bool) -> Result<Client, UnifiedError> {
+        if let Some(key) = presented_key(headers, uri, native)
+            && let Some(found) = self.current().keys.find(&key)
+        {
+            return Ok(Client {
+                principal: Principal::new(format!("client:{}", found.name)),
+                key: Some(found.id.clone()),
+            });
         }
         if self.required {
             return Err(UnifiedError::new(ErrorCategory::Auth, "key", "a valid client key is needed"));
         }
         // SDKs send some key in any case, so an unknown one means nothing here.
         self.hosts.check(headers)?;
-        Ok(Principal::new(LOCAL))
+        Ok(Client {
+            principal: Principal::new(LOCAL),
+            key: None,
+        })
     }
 
-    fn owner(&self, key: &str) -> Option<String> {
+    /// The keys as the file has them now, or as it had them a moment ago.
+    fn current(&self) -> MutexGuard<'_, Watched> {
         let mut watched = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
         watched.reload();
-        watched.keys.owner(key).map(str::to_owned)
+        watched
     }
 }
 

@@ -145,7 +145,7 @@ pub(super) async fn resume(
     PathId(id): PathId,
     headers: HeaderMap,
 ) -> Response<Body> {
-    match replay(&app, &principal, &id, &headers).await {
+    match replay(&app, &scope, &principal, &id, &headers).await {
         Ok(Some(response)) => response,
         Ok(None) => {
             let mut response = Response::new(Body::empty());
@@ -156,7 +156,13 @@ pub(super) async fn resume(
     }
 }
 
-async fn replay(app: &Arc<App>, principal: &Principal, id: &str, headers: &HeaderMap) -> Result<Option<Response<Body>>, UnifiedError> {
+async fn replay(
+    app: &Arc<App>,
+    scope: &Scope,
+    principal: &Principal,
+    id: &str,
+    headers: &HeaderMap,
+) -> Result<Option<Response<Body>>, UnifiedError> {
     let dialect = major(headers)?;
     let Some(running) = app.chats.last(principal, id) else {
         return Ok(None);
@@ -180,7 +186,7 @@ async fn replay(app: &Arc<App>, principal: &Principal, id: &str, headers: &Heade
         ..EncodeContext::plain(Capabilities::of(codec.capabilities()))
     };
     let framing = ProtocolFraming::new(codec.stream_encoder(&context), running.operation.clone());
-    let mut response = event_stream(relay::body(app, subscription, framing, Bytes::new()));
+    let mut response = event_stream(relay::body(app, scope, subscription, framing, Bytes::new()));
     Shape::mark(response.headers_mut(), STREAM_HEADERS);
     if let Ok(value) = HeaderValue::from_str(running.operation.as_str()) {
         response

@@ -34,13 +34,20 @@ pub(super) async fn stream(
     Parameters(start): Parameters<Start>,
     headers: HeaderMap,
 ) -> Response<Body> {
-    match respond(&app, &principal, &id, &start, &headers).await {
+    match respond(&app, &scope, &principal, &id, &start, &headers).await {
         Ok(response) => response,
         Err(failure) => failure.respond(&scope),
     }
 }
 
-async fn respond(app: &Arc<App>, principal: &Principal, id: &str, start: &Start, headers: &HeaderMap) -> Result<Response<Body>, Failure> {
+async fn respond(
+    app: &Arc<App>,
+    scope: &Scope,
+    principal: &Principal,
+    id: &str,
+    start: &Start,
+    headers: &HeaderMap,
+) -> Result<Response<Body>, Failure> {
     let operation = app.operation(principal, id).await?;
     let after = begin(&app.engine, principal, &operation, start, headers)?;
     let subscription = match app.engine.subscribe(principal, &operation.operation_id, after).await {
@@ -64,7 +71,7 @@ async fn respond(app: &Arc<App>, principal: &Principal, id: &str, start: &Start,
         )
         .await;
     }
-    Ok(event_stream(relay::body(app, subscription, framing, Bytes::new())))
+    Ok(event_stream(relay::body(app, scope, subscription, framing, Bytes::new())))
 }
 
 /// `Last-Event-ID`, else `cursor`, else `after`, else the beginning.

@@ -4,6 +4,7 @@ use super::failure::Failure;
 use super::models;
 use super::surface::Spoken;
 use super::{App, Phase};
+use crate::auth::Client;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue, Response};
@@ -11,7 +12,6 @@ use axum::middleware::Next;
 use futures_util::FutureExt as _;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use throughline_engine::Principal;
 use throughline_engine::ports::IdKind;
 use throughline_format::{ErrorCategory, UnifiedError, UnifiedId};
 use throughline_protocols::Codec;
@@ -23,6 +23,8 @@ pub(crate) struct Scope {
     pub(crate) request_id: UnifiedId,
     /// Shape of errors; absent = the native one.
     pub(crate) codec: Option<Arc<dyn Codec>>,
+    /// The client key that let it in; absent = none was needed.
+    pub(crate) key: Option<UnifiedId>,
 }
 
 /// `throughline-request`
@@ -49,9 +51,10 @@ impl App {
 /// The middleware.
 pub(crate) async fn gate(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response<Body> {
     let spoken = app.shape(&request).cloned();
-    let scope = Scope {
+    let mut scope = Scope {
         request_id: app.ids.next(IdKind::Request),
         codec: spoken.as_ref().map(|spoken| Arc::clone(&spoken.codec)),
+        key: None,
     };
     let path = request.uri().path().to_owned();
     let admitted = if is_open(&path) {
@@ -60,11 +63,12 @@ pub(crate) async fn gate(State(app): State<Arc<App>>, mut request: Request, next
         admit(&app, &request, &path).map(Some)
     };
     let mut response = match admitted {
-        Ok(principal) => {
-            request.extensions_mut().insert(scope.clone());
-            if let Some(principal) = principal {
-                request.extensions_mut().insert(principal);
+        Ok(client) => {
+            if let Some(client) = client {
+                request.extensions_mut().insert(client.principal);
+                scope.key = client.key;
             }
+            request.extensions_mut().insert(scope.clone());
             if let Ok(response) = AssertUnwindSafe(next.run(request)).catch_unwind().await {
                 response
             } else {
@@ -97,7 +101,7 @@ pub(crate) async fn gate(State(app): State<Arc<App>>, mut request: Request, next
     response
 }
 
-fn admit(app: &App, request: &Request, path: &str) -> Result<Principal, UnifiedError> {
+fn admit(app: &App, request: &Request, path: &str) -> Result<Client, UnifiedError> {
     if app.phase() == Phase::Starting {
         return Err(UnifiedError::new(
             ErrorCategory::Overloaded,

@@ -241,7 +241,7 @@ async fn streamed(app: &Arc<App>, codec: &dyn Codec, scope: &Scope, mut turn: Tu
         Ok(first) => first,
         Err(error) => return Failure::from(error.of_operation(&turn.operation_id)).respond(scope),
     };
-    let body = relay::body(app, turn.subscription, framing, first);
+    let body = relay::body(app, scope, turn.subscription, framing, first);
     match container {
         Container::Events => event_stream(body),
         Container::Array => json(StatusCode::OK, body),

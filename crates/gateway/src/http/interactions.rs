@@ -99,7 +99,7 @@ pub(super) async fn one(
             .await?;
         let encoder = codec.stream_encoder(&context);
         let framing = ProtocolFraming::new(encoder, operation.operation_id.clone()).after(after);
-        Ok(event_stream(relay::body(&app, subscription, framing, Bytes::new())))
+        Ok(event_stream(relay::body(&app, &scope, subscription, framing, Bytes::new())))
     };
     match read.await {
         Ok(response) => response,

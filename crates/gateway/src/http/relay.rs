@@ -4,14 +4,16 @@
 //! task ends, and with it the subscription; the operation knows nothing of that. A connection that takes no bytes for too
 //! long is detached with a valid cursor where its protocol can say so.
 
+use super::gate::Scope;
 use super::{App, Phase};
 use axum::body::Body;
 use bytes::Bytes;
 use futures_util::stream;
 use std::io;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use throughline_engine::{Delivery, Subscription};
-use throughline_format::UnifiedError;
+use throughline_format::{UnifiedError, UnifiedId};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
@@ -23,6 +25,8 @@ const CHANNEL: usize = 8;
 pub(super) enum Detached {
     Lag,
     Shutdown,
+    /// The key that let it in does not count any more.
+    Auth,
 }
 
 impl Detached {
@@ -30,6 +34,7 @@ impl Detached {
         match self {
             Self::Lag => "lag",
             Self::Shutdown => "shutdown",
+            Self::Auth => "auth",
         }
     }
 }
@@ -64,12 +69,12 @@ enum End {
 }
 
 /// The body of an event stream. `first` was encoded already.
-pub(super) fn body(app: &Arc<App>, subscription: Subscription, framing: impl Framing, first: Bytes) -> Body {
+pub(super) fn body(app: &Arc<App>, scope: &Scope, subscription: Subscription, framing: impl Framing, first: Bytes) -> Body {
     let (sender, receiver) = mpsc::channel::<Bytes>(CHANNEL);
     let end = Arc::new(Mutex::new(End::default()));
-    let (app, task_end) = (Arc::clone(app), Arc::clone(&end));
+    let (app, key, task_end) = (Arc::clone(app), scope.key.clone(), Arc::clone(&end));
     tokio::spawn(async move {
-        let outcome = pump(&app, subscription, framing, first, &sender).await;
+        let outcome = pump(&app, key, subscription, framing, first, &sender).await;
         *task_end.lock().unwrap_or_else(PoisonError::into_inner) = outcome;
     });
     Body::from_stream(stream::unfold((receiver, end), |(mut receiver, end)| async move {
@@ -85,24 +90,42 @@ pub(super) fn body(app: &Arc<App>, subscription: Subscription, framing: impl Fra
     }))
 }
 
-async fn pump(app: &App, mut subscription: Subscription, mut framing: impl Framing, first: Bytes, sender: &mpsc::Sender<Bytes>) -> End {
+async fn pump(
+    app: &App,
+    key: Option<UnifiedId>,
+    mut subscription: Subscription,
+    mut framing: impl Framing,
+    first: Bytes,
+    sender: &mpsc::Sender<Bytes>,
+) -> End {
     let mut phase = app.phase.subscribe();
+    let mut revoked = pin!(async {
+        match &key {
+            Some(key) => app.auth.revoked(key).await,
+            None => std::future::pending().await,
+        }
+    });
     let lag = app.limits.subscriber_lag;
     let mut bytes = first;
     // An event counts as taken once the channel has it; the one that found no room is sent again after a resume.
     let (mut offered, mut taken) = (None, None);
     loop {
         if !bytes.is_empty() {
-            match timeout(lag, sender.send(bytes)).await {
-                Ok(Ok(())) => taken = offered,
-                Ok(Err(_)) => return End::Clean,
-                Err(_) => return end_with(framing.detached(Detached::Lag, taken)),
+            tokio::select! {
+                biased;
+                () = &mut revoked => return end_with(framing.detached(Detached::Auth, taken)),
+                sent = timeout(lag, sender.send(bytes)) => match sent {
+                    Ok(Ok(())) => taken = offered,
+                    Ok(Err(_)) => return End::Clean,
+                    Err(_) => return end_with(framing.detached(Detached::Lag, taken)),
+                },
             }
         }
         // `Subscription::next` is cancel-safe, so losing this race loses no event.
         bytes = tokio::select! {
             biased;
             () = sender.closed() => return End::Clean,
+            () = &mut revoked => return end_with(framing.detached(Detached::Auth, taken)),
             next = subscription.next() => match next {
                 Ok(Some(delivery)) => match framing.event(&delivery) {
                     Ok(bytes) => {

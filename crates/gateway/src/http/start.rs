@@ -62,7 +62,7 @@ pub(super) async fn begin(
     };
     let meta = Meta::of(&turn);
     let answered = if stream {
-        Ok(streamed(&app, principal, turn))
+        Ok(streamed(&app, &scope, principal, turn))
     } else {
         told(&app, &principal, &headers, turn).await
     };
@@ -114,7 +114,7 @@ fn within_request(mut refused: TurnError) -> TurnError {
     refused
 }
 
-fn streamed(app: &Arc<App>, principal: Principal, turn: Turn) -> Response<Body> {
+fn streamed(app: &Arc<App>, scope: &Scope, principal: Principal, turn: Turn) -> Response<Body> {
     let framing = EventFraming {
         engine: Arc::clone(&app.engine),
         principal,
@@ -122,7 +122,7 @@ fn streamed(app: &Arc<App>, principal: Principal, turn: Turn) -> Response<Body> 
         operation: turn.operation_id,
         start: 0,
     };
-    event_stream(relay::body(app, turn.subscription, framing, Bytes::new()))
+    event_stream(relay::body(app, scope, turn.subscription, framing, Bytes::new()))
 }
 
 /// The operation as it stands: accepted, or 200 when it ended within the time that the client wants to wait.

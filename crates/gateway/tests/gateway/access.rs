@@ -1,6 +1,6 @@
 //! Who may use a gateway: keys, hosts, origins.
 
-use crate::support::{Settings, World, chat, delta, header, json};
+use crate::support::{Frames, Settings, World, chat, delta, header, json};
 use throughline_format::Timestamp;
 use throughline_gateway::auth::ClientKeys;
 
@@ -171,4 +171,53 @@ async fn the_matrix_of_ids() {
         .post(&format!("{path}/cancel"), &serde_json::json!({}))
         .bearer_auth(mine.key.as_str());
     assert_eq!(cancelled.send().await.unwrap().status(), 202);
+}
+
+/// Streams end with the key that opened them, and with no other one; the operation goes on.
+#[tokio::test]
+async fn a_revoked_key_detaches_its_streams() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("clients.json");
+    let new = || ClientKeys::change(&file, |keys| keys.create("laptop", Timestamp::EPOCH)).unwrap().1;
+    let (lost, kept) = (new(), new());
+    let world = World::with(Settings {
+        required: true,
+        key_file: Some(file.clone()),
+        ..Settings::default()
+    })
+    .await;
+    let feed = world.provider.live();
+    feed.send(Ok(bytes::Bytes::from(delta("one")))).unwrap();
+    let turn = world
+        .post("/v1/chat/completions", &chat("plain", true, "hi"))
+        .bearer_auth(lost.key.as_str());
+    let turn = turn.send().await.unwrap();
+    let path = format!("/unified/v2/operations/{}/events", header(&turn, "throughline-operation"));
+    let read = async |key: &str| Frames::new(world.get(&path).bearer_auth(key).send().await.unwrap());
+    let (mut ends, mut stays) = (read(&lost.key).await, read(&kept.key).await);
+    ClientKeys::change(&file, |keys| Ok(keys.revoke(&lost.id, Timestamp::EPOCH))).unwrap();
+    let mut last = None;
+    while let Some(frame) = ends.next().await.unwrap() {
+        last = Some(frame);
+    }
+    let last = last.unwrap();
+    assert_eq!(last.event.as_deref(), Some("detached"));
+    let data: serde_json::Value = serde_json::from_str(&last.data).unwrap();
+    assert_eq!(data["reason"], "auth");
+    // A client protocol has no word for it: its connection is cut.
+    assert!(turn.bytes().await.is_err());
+    assert_eq!(world.get(&path).bearer_auth(lost.key.as_str()).send().await.unwrap().status(), 401);
+    // The cursor is good for the owner's other key, whose own stream never ended.
+    let resumed = world.get(&format!("{path}?cursor={}", data["cursor"].as_str().unwrap()));
+    let mut resumed = Frames::new(resumed.bearer_auth(kept.key.as_str()).send().await.unwrap());
+    feed.send(Ok(bytes::Bytes::from(delta("two")))).unwrap();
+    for frames in [&mut stays, &mut resumed] {
+        loop {
+            let frame = frames.next().await.unwrap().unwrap();
+            assert_ne!(frame.event.as_deref(), Some("detached"));
+            if frame.data.contains("two") {
+                break;
+            }
+        }
+    }
 }

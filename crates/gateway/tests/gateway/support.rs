@@ -122,6 +122,8 @@ impl TargetSource for Source {
 pub struct Settings {
     pub required: bool,
     pub keys: ClientKeys,
+    /// File of the keys, in place of `keys`.
+    pub key_file: Option<std::path::PathBuf>,
     pub limits: HttpLimits,
     pub engine: EngineLimits,
 }
@@ -136,6 +138,7 @@ impl Default for Settings {
         Self {
             required: false,
             keys: ClientKeys::default(),
+            key_file: None,
             limits,
             engine: EngineLimits::default(),
         }
@@ -194,7 +197,10 @@ impl World {
             ids: Arc::new(UuidSource),
             clock: Arc::new(SystemClock),
             routes: Arc::new(RouteTable::new(&routes, &sources, "test").unwrap()),
-            auth: Authenticator::new(settings.required, hosts, settings.keys),
+            auth: match settings.key_file {
+                Some(path) => Authenticator::from_file(settings.required, hosts, path).unwrap(),
+                None => Authenticator::new(settings.required, hosts, settings.keys),
+            },
             limits: settings.limits,
         })
         .unwrap();
