@@ -19,7 +19,8 @@ use throughline_providers::Provider;
 use throughline_store::{DiagnosticFiles, DiagnosticLimits, KeyRing, OsRandom, StoreError, StoreLimits, UnifiedStateStore, Vault};
 use throughline_store_sqlite::{SqliteConfig, SqliteStore};
 use tokio::net::TcpListener;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
 
 /// How long connections may take to end once everything was said.
 const CLOSE_GRACE: Duration = Duration::from_secs(2);
@@ -139,7 +140,7 @@ pub struct Server {
     app: Arc<App>,
     engine: Arc<Engine>,
     store: Arc<dyn UnifiedStateStore>,
-    listener: TcpListener,
+    serving: Serving,
     address: SocketAddr,
     grace: Duration,
     data: DataDir,
@@ -147,12 +148,68 @@ pub struct Server {
     routes: Vec<String>,
 }
 
+/// The task that serves the port; it is stopped when this is dropped before its end.
+struct Serving {
+    task: JoinHandle<std::io::Result<()>>,
+    stop_accepting: Option<oneshot::Sender<()>>,
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// A gateway that answers `/healthz` and `/readyz`, and everything else with `overloaded.starting`.
+pub struct Starting {
+    server: Server,
+    routes: Arc<RouteTable>,
+    diagnostics: Option<Arc<DiagnosticFiles>>,
+}
+
+impl Starting {
+    /// Where it listens.
+    pub const fn address(&self) -> SocketAddr {
+        self.server.address
+    }
+
+    /// Ends what a former process left running, or goes on with it, and takes requests from then on. This may take a while.
+    ///
+    /// # Errors
+    /// When the store cannot be read; nothing listens then.
+    pub async fn recover(self) -> Result<Server, StartError> {
+        let Self {
+            server,
+            routes,
+            diagnostics,
+        } = self;
+        let recovered = server.engine.recover(routes.as_ref()).await?;
+        tracing::info!(?recovered, "recovered");
+        tokio::spawn(Engine::tell_health(Arc::downgrade(&server.engine)));
+        tokio::spawn(keep_clean(
+            Arc::downgrade(&server.engine),
+            Arc::downgrade(&server.store),
+            diagnostics,
+        ));
+        server.app.enter(Phase::Serving);
+        Ok(server)
+    }
+}
+
 impl Server {
-    /// Opens the store, interrupts what a former process left running, binds the port.
+    /// Opens the store, binds the port, and recovers: [`Self::open`] and [`Starting::recover`].
     ///
     /// # Errors
     /// [`StartError`]; nothing listens then.
     pub async fn start(options: ServeOptions, variables: Variables<'_>) -> Result<Self, StartError> {
+        Self::open(options, variables).await?.recover().await
+    }
+
+    /// Opens the store, binds the port and serves it, so that whoever watches the process sees it start.
+    ///
+    /// # Errors
+    /// [`StartError`]; nothing listens then.
+    pub async fn open(options: ServeOptions, variables: Variables<'_>) -> Result<Starting, StartError> {
         let ServeOptions {
             mut config,
             config_name,
@@ -193,10 +250,6 @@ impl Server {
             ids: Arc::clone(&ids),
             limits: engine_limits(&config),
         })?;
-        let recovered = engine.recover(routes.as_ref()).await?;
-        tracing::info!(?recovered, "recovered");
-        tokio::spawn(Engine::tell_health(Arc::downgrade(&engine)));
-        tokio::spawn(keep_clean(Arc::downgrade(&engine), Arc::downgrade(&store), diagnostics));
         let listener = TcpListener::bind(config.server.listen)
             .await
             .map_err(|error| cannot_listen(config.server.listen, &error))?;
@@ -205,26 +258,36 @@ impl Server {
             engine: Arc::clone(&engine),
             ids,
             clock,
-            routes,
+            routes: Arc::clone(&routes),
             auth,
             limits: HttpLimits::from(&config.limits),
         })?;
-        app.enter(Phase::Serving);
-        let routes = config
+        let told = config
             .routes
             .iter()
             .map(|route| format!("{} -> {}", route.pattern, route.target.provider.value))
             .collect();
-        Ok(Self {
+        let (stop_accepting, stopped) = oneshot::channel::<()>();
+        let listener = listener.tap_io(|socket| drop(socket.set_nodelay(true)));
+        let service = axum::serve(listener, router(Arc::clone(&app))).with_graceful_shutdown(async move { drop(stopped.await) });
+        let server = Self {
             app,
             engine,
             store,
-            listener,
+            serving: Serving {
+                task: tokio::spawn(service.into_future()),
+                stop_accepting: Some(stop_accepting),
+            },
             address,
             grace: config.server.shutdown_grace,
             data,
             demo: upstream,
+            routes: told,
+        };
+        Ok(Starting {
+            server,
             routes,
+            diagnostics,
         })
     }
 
@@ -258,20 +321,19 @@ impl Server {
     ///
     /// # Errors
     /// When the socket or the store fails.
-    pub async fn run(self, mut stops: mpsc::Receiver<()>) -> Result<(), UnifiedError> {
-        let (stop_accepting, stopped) = tokio::sync::oneshot::channel::<()>();
-        let listener = self.listener.tap_io(|socket| drop(socket.set_nodelay(true)));
-        let service = axum::serve(listener, router(Arc::clone(&self.app))).with_graceful_shutdown(async move { drop(stopped.await) });
-        let mut serving = tokio::spawn(service.into_future());
+    pub async fn run(mut self, mut stops: mpsc::Receiver<()>) -> Result<(), UnifiedError> {
+        let serving = &mut self.serving.task;
         let failed =
             |error: &dyn std::fmt::Display| UnifiedError::new(ErrorCategory::Internal, "serve", format!("serving stopped: {error}"));
         tokio::select! {
-            ended = &mut serving => return Err(match ended { Ok(Err(error)) => failed(&error), Ok(Ok(())) => failed(&"the socket was closed"), Err(error) => failed(&error) }),
+            ended = &mut *serving => return Err(match ended { Ok(Err(error)) => failed(&error), Ok(Ok(())) => failed(&"the socket was closed"), Err(error) => failed(&error) }),
             _ = stops.recv() => {}
         }
         self.app.enter(Phase::Draining);
-        // Nobody listens any more when serving has ended by itself.
-        let _ = stop_accepting.send(());
+        if let Some(stop_accepting) = self.serving.stop_accepting.take() {
+            // Nobody listens any more when serving has ended by itself.
+            let _ = stop_accepting.send(());
+        }
         tracing::info!(running = self.engine.running(), "draining");
         let engine = &self.engine;
         let drained = async {
@@ -286,9 +348,9 @@ impl Server {
         }
         self.engine.shutdown().await;
         // Subscribers have the end of their operations by now; whoever still hangs on is detached.
-        if tokio::time::timeout(CLOSE_GRACE, &mut serving).await.is_err() {
+        if tokio::time::timeout(CLOSE_GRACE, &mut *serving).await.is_err() {
             self.app.enter(Phase::Closing);
-            if tokio::time::timeout(CLOSE_GRACE, &mut serving).await.is_err() {
+            if tokio::time::timeout(CLOSE_GRACE, &mut *serving).await.is_err() {
                 serving.abort();
             }
         }

@@ -30,6 +30,9 @@ pub(crate) struct Scope {
 /// `throughline-request`
 pub(crate) const REQUEST_HEADER: HeaderName = HeaderName::from_static("throughline-request");
 
+/// After which time a client asks a gateway that starts, or stops, again.
+pub(super) const RETRY_MILLIS: u64 = 1_000;
+
 /// Paths that anybody may ask.
 fn is_open(path: &str) -> bool {
     matches!(path, "/" | "/healthz" | "/readyz")
@@ -103,11 +106,10 @@ pub(crate) async fn gate(State(app): State<Arc<App>>, mut request: Request, next
 
 fn admit(app: &App, request: &Request, path: &str) -> Result<Client, UnifiedError> {
     if app.phase() == Phase::Starting {
-        return Err(UnifiedError::new(
-            ErrorCategory::Overloaded,
-            "starting",
-            "the gateway is starting; ask again in a moment",
-        ));
+        let message = "the gateway is starting; ask again in a moment";
+        let mut error = UnifiedError::new(ErrorCategory::Overloaded, "starting", message);
+        error.retry_after_ms = Some(RETRY_MILLIS);
+        return Err(error);
     }
     app.auth
         .authenticate(request.headers(), request.uri(), path.starts_with("/unified/"))

@@ -1,7 +1,7 @@
 //! Client protocols: one turn each, streamed or not.
 
 use super::failure::{Failure, event_stream, json};
-use super::gate::{REQUEST_HEADER, Scope};
+use super::gate::{REQUEST_HEADER, RETRY_MILLIS, Scope};
 use super::relay::{self, Detached, Framing};
 use super::{App, Phase, client, session};
 use axum::body::Body;
@@ -135,11 +135,10 @@ pub(super) fn refused(scope: &Scope, error: UnifiedError, loss: Option<UnifiedLo
 
 /// The error of a gateway that takes nothing new any more.
 pub(super) fn draining() -> UnifiedError {
-    UnifiedError::new(
-        ErrorCategory::Overloaded,
-        "draining",
-        "the gateway is shutting down; ask again in a moment",
-    )
+    let message = "the gateway is shutting down; ask again in a moment";
+    let mut error = UnifiedError::new(ErrorCategory::Overloaded, "draining", message);
+    error.retry_after_ms = Some(RETRY_MILLIS);
+    error
 }
 
 async fn request(

@@ -172,3 +172,67 @@ async fn what_a_server_refuses_to_start_with() {
         _ => panic!("it listens to everybody without a key"),
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_that_starts_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let starting = Server::open(options(folder.path()), &|_| None).await.unwrap();
+    let url = format!("http://{}", starting.address());
+    let http = reqwest::Client::builder().no_proxy().build().unwrap();
+    let get = async |path: &str| {
+        let response = http.get(format!("{url}{path}")).send().await.unwrap();
+        let retry = response
+            .headers()
+            .get("retry-after")
+            .map(|value| value.to_str().unwrap().to_owned());
+        (response.status().as_u16(), retry, json(response).await)
+    };
+    let (status, _, body) = get("/healthz").await;
+    assert_eq!((status, &body["status"]), (200, &json!("ok")));
+    let (status, _, body) = get("/readyz").await;
+    assert_eq!((status, body), (503, json!({"status": "starting"})));
+    for (path, member, value) in [
+        ("/unified/v2/operations", "/error/code", "overloaded.starting"),
+        ("/v1/models", "/error/code", "server_is_overloaded"),
+        ("/v1beta/models", "/error/status", "UNAVAILABLE"),
+    ] {
+        let (status, retry, body) = get(path).await;
+        assert_eq!(
+            (status, retry.as_deref(), body.pointer(member)),
+            (503, Some("1"), Some(&json!(value))),
+            "{path}: {body}"
+        );
+    }
+    let refused = http
+        .post(format!("{url}/v1/messages"))
+        .body(messages(ANTHROPIC_MODEL, false, "hi").to_string());
+    let refused = refused.send().await.unwrap();
+    assert_eq!(
+        (header(&refused, "retry-after").as_str(), json(refused).await["type"].as_str()),
+        ("1", Some("error"))
+    );
+    let server = starting.recover().await.unwrap();
+    assert_eq!(server.url(), url);
+    let (status, _, body) = get("/readyz").await;
+    assert_eq!((status, body), (200, json!({"status": "ok"})));
+    let (stop, stops) = mpsc::channel(2);
+    let running = tokio::spawn(server.run(stops));
+    assert_eq!(get("/v1/models").await.0, 200);
+    stop.send(()).await.unwrap();
+    running.await.unwrap().unwrap();
+    assert!(http.get(format!("{url}/healthz")).send().await.is_err(), "the port is free");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_that_is_given_up_frees_the_port() {
+    let folder = tempfile::tempdir().unwrap();
+    let starting = Server::open(options(folder.path()), &|_| None).await.unwrap();
+    let address = starting.address();
+    drop(starting);
+    let freed = async {
+        while tokio::net::TcpListener::bind(address).await.is_err() {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(10), freed).await.unwrap();
+}
