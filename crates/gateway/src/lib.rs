@@ -11,6 +11,7 @@
 
 pub mod auth;
 pub mod config;
+mod connections;
 pub mod data_dir;
 pub mod demo;
 pub mod glob;

@@ -2,12 +2,12 @@
 
 use crate::auth::{Authenticator, HostPolicy};
 use crate::config::{Config, ConfigError, Durability, Problem};
+use crate::connections::{self, ConnectionLimits};
 use crate::data_dir::{DataDir, Layout, open_vault};
 use crate::demo::{self, DemoUpstream};
 use crate::http::{App, AppConfig, HttpLimits, Phase, router};
 use crate::routing::{RouteTable, Sources, TargetSource};
 use crate::system::{SystemClock, UuidSource};
-use axum::serve::ListenerExt as _;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Weak};
@@ -150,7 +150,7 @@ pub struct Server {
 
 /// The task that serves the port; it is stopped when this is dropped before its end.
 struct Serving {
-    task: JoinHandle<std::io::Result<()>>,
+    task: JoinHandle<()>,
     stop_accepting: Option<oneshot::Sender<()>>,
 }
 
@@ -268,14 +268,17 @@ impl Server {
             .map(|route| format!("{} -> {}", route.pattern, route.target.provider.value))
             .collect();
         let (stop_accepting, stopped) = oneshot::channel::<()>();
-        let listener = listener.tap_io(|socket| drop(socket.set_nodelay(true)));
-        let service = axum::serve(listener, router(Arc::clone(&app))).with_graceful_shutdown(async move { drop(stopped.await) });
+        let bounds = ConnectionLimits {
+            connections: config.limits.connections,
+            idle: config.limits.request_idle,
+        };
+        let service = connections::serve(listener, router(Arc::clone(&app)), bounds, stopped);
         let server = Self {
             app,
             engine,
             store,
             serving: Serving {
-                task: tokio::spawn(service.into_future()),
+                task: tokio::spawn(service),
                 stop_accepting: Some(stop_accepting),
             },
             address,
@@ -323,10 +326,10 @@ impl Server {
     /// When the socket or the store fails.
     pub async fn run(mut self, mut stops: mpsc::Receiver<()>) -> Result<(), UnifiedError> {
         let serving = &mut self.serving.task;
-        let failed =
-            |error: &dyn std::fmt::Display| UnifiedError::new(ErrorCategory::Internal, "serve", format!("serving stopped: {error}"));
         tokio::select! {
-            ended = &mut *serving => return Err(match ended { Ok(Err(error)) => failed(&error), Ok(Ok(())) => failed(&"the socket was closed"), Err(error) => failed(&error) }),
+            _ = &mut *serving => {
+                return Err(UnifiedError::new(ErrorCategory::Internal, "serve", "serving stopped: its task panicked"));
+            }
             _ = stops.recv() => {}
         }
         self.app.enter(Phase::Draining);

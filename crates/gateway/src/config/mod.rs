@@ -111,6 +111,10 @@ impl Default for StoreConfig {
 pub struct LimitsConfig {
     /// Bytes of a request body.
     pub request_body: usize,
+    /// How long a connection may be silent within a request, and before the next one.
+    pub request_idle: Duration,
+    /// Connections at one time.
+    pub connections: usize,
     /// Bytes of an unstreamed answer of a provider.
     pub answer: usize,
     /// Bytes of a journal item.
@@ -143,6 +147,8 @@ impl Default for LimitsConfig {
     fn default() -> Self {
         Self {
             request_body: 32 * MIB,
+            request_idle: Duration::from_mins(1),
+            connections: 1_024,
             answer: 32 * MIB,
             item: 8 * MIB,
             event: MIB,

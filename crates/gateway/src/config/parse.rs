@@ -153,6 +153,7 @@ fn limits(section: &Section<'_, '_>) -> LimitsConfig {
             *target = number;
         }
     };
+    count("connections", &mut limits.connections);
     count("items_per_request", &mut limits.items_per_request);
     count("tools_per_request", &mut limits.tools_per_request);
     count("concurrent_operations", &mut limits.concurrent_operations);
@@ -160,6 +161,9 @@ fn limits(section: &Section<'_, '_>) -> LimitsConfig {
     count("ring_events", &mut limits.ring_events);
     if let Some(size) = section.size("artifact") {
         limits.artifact = size;
+    }
+    if let Some(idle) = section.duration("request_idle") {
+        limits.request_idle = idle;
     }
     if let Some(lag) = section.duration("subscriber_lag") {
         limits.subscriber_lag = lag;

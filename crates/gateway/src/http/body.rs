@@ -6,13 +6,31 @@ use axum::http::{HeaderMap, header};
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
 use throughline_format::{ErrorCategory, UnifiedError};
+use tokio::time::{Instant, timeout_at};
+
+/// How many times as long as for one piece a whole body may take.
+const BODY_IDLES: u32 = 10;
+
+/// Code of the error for a body that does not come.
+pub(super) const SLOW: &str = "invalid-request.slow-body";
+
+fn slow() -> UnifiedError {
+    let mut error = UnifiedError::new(
+        ErrorCategory::InvalidRequest,
+        "slow-body",
+        "the request body did not come in time; send it again",
+    );
+    error.retryable = true;
+    error
+}
 
 impl App {
     /// The whole body. One in `gzip`, `deflate` or `zstd` was opened before ([`super::router`]), so that the limit is one of what was
     /// opened.
     ///
     /// # Errors
-    /// `too-large.body`, `invalid-request.encoding` for another coding, `invalid-request.body` when it is cut or does not open.
+    /// `too-large.body`, `invalid-request.encoding` for another coding, `invalid-request.body` when it is cut or does not open,
+    /// `invalid-request.slow-body` when it does not come in time.
     pub(super) async fn read_body(&self, headers: &HeaderMap, body: Body) -> Result<Bytes, UnifiedError> {
         let limit = self.limits.request_body;
         let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
@@ -37,7 +55,13 @@ impl App {
             return Err(too_large());
         }
         let (mut chunks, mut read) = (body.into_data_stream(), BytesMut::new());
-        while let Some(chunk) = chunks.next().await {
+        // Otherwise one byte a minute would hold the connection, and what was read, for as long as it likes.
+        let end = Instant::now() + self.limits.request_idle * BODY_IDLES;
+        loop {
+            let by = end.min(Instant::now() + self.limits.request_idle);
+            let Some(chunk) = timeout_at(by, chunks.next()).await.map_err(|_| slow())? else {
+                break;
+            };
             let chunk = chunk.map_err(|_| {
                 UnifiedError::new(
                     ErrorCategory::InvalidRequest,

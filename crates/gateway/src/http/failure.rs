@@ -1,5 +1,6 @@
 //! Errors as answers: in the client's own shape on its protocol's paths, in the native shape elsewhere.
 
+use super::body;
 use super::gate::Scope;
 use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, Response, StatusCode, header};
@@ -58,7 +59,12 @@ impl Failure {
             };
             (native_status(&self.error), serde_json::to_string(&native).unwrap_or_default())
         };
-        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let status = match StatusCode::from_u16(status) {
+            // No category of errors means this status, and it is what tells clients and proxies that nobody else was slow.
+            Ok(_) if self.error.code == body::SLOW => StatusCode::REQUEST_TIMEOUT,
+            Ok(status) => status,
+            Err(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        };
         let mut response = json(status, body);
         if let Some(ms) = self.error.retry_after_ms {
             response

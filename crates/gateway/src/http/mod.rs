@@ -76,6 +76,8 @@ pub struct App {
 pub struct HttpLimits {
     /// Bytes of a request body.
     pub request_body: usize,
+    /// How long the next piece of a request body may take; the whole body may take ten times as long.
+    pub request_idle: Duration,
     /// How long a subscriber may take no bytes.
     pub subscriber_lag: Duration,
     /// Pause without an event after which a comment is sent.
@@ -86,6 +88,7 @@ impl From<&LimitsConfig> for HttpLimits {
     fn from(limits: &LimitsConfig) -> Self {
         Self {
             request_body: limits.request_body,
+            request_idle: limits.request_idle,
             subscriber_lag: limits.subscriber_lag,
             keep_alive: KEEP_ALIVE,
         }

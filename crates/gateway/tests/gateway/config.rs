@@ -31,6 +31,8 @@ diagnostics = false
 
 [limits]
 request_body = "1MiB"
+request_idle = "5s"
+connections = 99
 subscriber_lag = "2m"
 concurrent_operations = 8
 
@@ -85,10 +87,12 @@ fn every_key_is_read() {
     assert_eq!(
         (
             config.limits.request_body,
+            config.limits.request_idle,
+            config.limits.connections,
             config.limits.subscriber_lag,
             config.limits.concurrent_operations
         ),
-        (1 << 20, Duration::from_mins(2), 8)
+        (1 << 20, Duration::from_secs(5), 99, Duration::from_mins(2), 8)
     );
     assert_eq!(config.limits.answer, 32 << 20, "what is not written keeps its default");
     assert_eq!(config.telemetry.log_format, LogFormat::Json);
@@ -104,7 +108,7 @@ fn every_key_is_read() {
             ProviderKind::OpenAiCompatible
         )
     );
-    assert!(matches!(&anthropic.credential, CredentialSource::Variable(name) if name.value == "ANTHROPIC_API_KEY" && name.line == 23));
+    assert!(matches!(&anthropic.credential, CredentialSource::Variable(name) if name.value == "ANTHROPIC_API_KEY" && name.line == 25));
     assert!(matches!(&openai.credential, CredentialSource::File(path) if path.value == Path::new("/etc/tl/keys/openai")));
     assert!(matches!(local.credential, CredentialSource::Absent));
     assert_eq!(

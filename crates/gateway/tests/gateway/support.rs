@@ -132,6 +132,7 @@ impl Default for Settings {
     fn default() -> Self {
         let limits = HttpLimits {
             request_body: 1 << 20,
+            request_idle: Duration::from_secs(30),
             subscriber_lag: Duration::from_secs(30),
             keep_alive: Duration::from_secs(15),
         };

@@ -344,3 +344,45 @@ async fn an_agent_that_asks_again_is_known_by_its_session() {
     assert_eq!(ask("s-1", "1", Play::Whole(whole("2"))).await, first, "the answer did not reach it");
     assert_ne!(ask("s-1", "0", Play::Whole(whole("3"))).await, first, "the same question anew");
 }
+
+/// The head says more than what comes; the status is one that every client knows, the body has the shape of the path.
+#[tokio::test]
+async fn a_body_that_does_not_come_is_given_up() {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let limits = HttpLimits {
+        request_idle: std::time::Duration::from_millis(100),
+        ..Settings::default().limits
+    };
+    let world = World::with(Settings {
+        limits,
+        ..Settings::default()
+    })
+    .await;
+    for (path, shape) in [
+        ("/v1/messages", r#""type":"invalid_request_error""#),
+        ("/v1/chat/completions", r#""type":"invalid_request_error""#),
+        ("/unified/v2/conversations", r#""code":"invalid-request.slow-body""#),
+    ] {
+        // Silent at once, and with a byte every now and then.
+        for drip in [false, true] {
+            let mut socket = tokio::net::TcpStream::connect(&world.url["http://".len()..]).await.unwrap();
+            let head = format!("POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n\r\n{{");
+            socket.write_all(head.as_bytes()).await.unwrap();
+            let (mut reader, mut writer) = socket.into_split();
+            let dripping = tokio::spawn(async move {
+                while drip && writer.write_all(b" ").await.is_ok() {
+                    tokio::time::sleep(std::time::Duration::from_millis(40)).await;
+                }
+                writer
+            });
+            let mut answer = vec![0; 4096];
+            let read = tokio::time::timeout(std::time::Duration::from_secs(10), reader.read(&mut answer)).await;
+            let answer = String::from_utf8_lossy(&answer[..read.unwrap().unwrap()]).into_owned();
+            dripping.abort();
+            assert!(
+                answer.starts_with("HTTP/1.1 408 ") && answer.contains(shape),
+                "{path} {drip}: {answer}"
+            );
+        }
+    }
+}
