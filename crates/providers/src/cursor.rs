@@ -4,28 +4,24 @@
 //! connection; then, when the stream is no longer kept, the run itself, asked for again and again; at the end the agent's
 //! counters. Dropping the body cancels the run, since it would go on without anybody.
 
-use crate::credential::Credential;
-use crate::endpoint::Endpoint;
-use crate::redact::Redactor;
-use crate::retry::RetryPolicy;
-use crate::transport;
-use crate::upstream::{Timeouts, UpstreamConfig, http_client, read_bounded};
+use crate::account::{Account, Answer};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
-use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, StatusCode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use throughline_engine::ports::{ResumeCall, Upstream, UpstreamCall, UpstreamReply};
 use throughline_format::{ErrorCategory, UnifiedError};
-use throughline_protocols::Codec;
 use throughline_protocols::cursor_sdk::cloud::{Begun, Follower, Polled, Prompt, code_of, end_frame, is_passing};
 use throughline_protocols::sse::SseParser;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::{Instant, sleep, timeout};
 
+/// Most bytes of one answer that is no stream: a run tells its whole text when it is asked for.
+const MAX_ANSWER_BYTES: usize = 32 * 1024 * 1024;
 /// Frames between the follower and whoever reads the answer.
 const CHANNEL: usize = 8;
 
@@ -65,30 +61,13 @@ impl Default for FollowPolicy {
 pub(crate) struct CursorUpstream(Arc<Inner>);
 
 struct Inner {
-    endpoint: Endpoint,
-    host: String,
-    credential: Option<Credential>,
-    codec: Arc<dyn Codec>,
-    client: reqwest::Client,
-    timeouts: Timeouts,
-    retry: RetryPolicy,
+    account: Account,
     follow: FollowPolicy,
-    slots: Option<Arc<Semaphore>>,
 }
 
 impl CursorUpstream {
-    pub(crate) fn new(config: UpstreamConfig, follow: FollowPolicy) -> Result<Self, UnifiedError> {
-        Ok(Self(Arc::new(Inner {
-            host: config.endpoint.host(),
-            client: http_client(&config.timeouts)?,
-            endpoint: config.endpoint,
-            credential: config.credential,
-            codec: config.codec,
-            timeouts: config.timeouts,
-            retry: config.retry,
-            follow,
-            slots: config.max_concurrency.map(|limit| Arc::new(Semaphore::new(limit))),
-        })))
+    pub(crate) fn new(account: Account, follow: FollowPolicy) -> Self {
+        Self(Arc::new(Inner { account, follow }))
     }
 }
 
@@ -113,7 +92,7 @@ impl Upstream for CursorUpstream {
                 agent: agent.clone(),
                 run: run.clone(),
             };
-            let permit = inner.permit().await?;
+            let permit = inner.account.slot().await?;
             Ok(inner.reply(begun, permit, None))
         })
     }
@@ -121,33 +100,15 @@ impl Upstream for CursorUpstream {
 
 impl Inner {
     async fn call(self: &Arc<Self>, call: UpstreamCall) -> Result<UpstreamReply, UnifiedError> {
-        let permit = self.permit().await?;
+        let permit = self.account.slot().await?;
         let prompt = Prompt::of(&call.body)?;
         let mut attempt = 1;
-        let (begun, provider_request_id) = loop {
-            let error = match self.begin(&prompt, &call).await {
-                Ok(begun) => break begun,
-                Err(error) => error,
-            };
-            let Some(wait) = self.retry.wait(&call.request_id, attempt, &error) else {
-                return Err(error);
-            };
-            sleep(wait).await;
-            attempt += 1;
-        };
-        Ok(self.reply(begun, permit, provider_request_id))
-    }
-
-    /// Waits for a free slot, at most as long as for an answer.
-    async fn permit(&self) -> Result<Option<OwnedSemaphorePermit>, UnifiedError> {
-        let Some(slots) = &self.slots else { return Ok(None) };
-        let Ok(Ok(permit)) = timeout(self.timeouts.first_byte, Arc::clone(slots).acquire_owned()).await else {
-            let message = format!("too many requests to {} at once", self.host);
-            let mut error = UnifiedError::new(ErrorCategory::Limit, "concurrency", message);
-            error.retryable = true;
-            return Err(error);
-        };
-        Ok(Some(permit))
+        loop {
+            match self.begin(&prompt, &call).await {
+                Ok((begun, provider_request_id)) => return Ok(self.reply(begun, permit, provider_request_id)),
+                Err(error) => self.account.wait_after(&call, &mut attempt, error).await?,
+            }
+        }
     }
 
     /// The answer of a run: what its follower tells.
@@ -175,57 +136,43 @@ impl Inner {
         }
     }
 
-    /// Sends the prompt. The key makes a second attempt harmless: the first one may have begun the run.
+    /// Sends the prompt.
     async fn begin(&self, prompt: &Prompt, call: &UpstreamCall) -> Result<(Begun, Option<String>), UnifiedError> {
-        let request = self
-            .request(Method::POST, &prompt.path())?
-            .header(CONTENT_TYPE, "application/json")
-            .header(IDEMPOTENCY_KEY, call.request_id.as_str())
-            .body(prompt.body.clone());
-        let response = self.send(request).await?;
-        let id = transport::request_id(response.headers());
-        let body = self.body(response).await?;
+        let mut headers = self.account.headers(&[], false);
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if let Ok(key) = HeaderValue::from_str(call.request_id.as_str()) {
+            headers.insert(IDEMPOTENCY_KEY, key);
+        }
+        let answer = self.send(Method::POST, &prompt.path(), headers, Some(prompt.body.clone())).await?;
+        let id = answer.request_id();
+        let body = self.account.whole(answer, MAX_ANSWER_BYTES).await?;
         Ok((Begun::of(&body)?, id))
     }
 
-    fn request(&self, method: Method, path: &str) -> Result<reqwest::RequestBuilder, UnifiedError> {
-        let mut request = self.client.request(method, self.endpoint.join_encoded(path)?);
-        if let Some(credential) = &self.credential {
-            request = request.header(AUTHORIZATION, credential.header("Bearer ")?);
-        }
-        Ok(request)
-    }
-
     /// The head of a 2xx answer, or an error.
-    async fn send(&self, request: reqwest::RequestBuilder) -> Result<reqwest::Response, UnifiedError> {
-        let response = timeout(self.timeouts.first_byte, request.send())
-            .await
-            .map_err(|_| self.late("first-byte", "did not begin to answer in time"))?
-            .map_err(|error| transport::send_error(&self.host, &error))?;
-        if response.status().is_success() {
-            return Ok(response);
+    async fn send(&self, method: Method, path: &str, headers: HeaderMap, body: Option<String>) -> Result<Answer, UnifiedError> {
+        let account = &self.account;
+        let mut request = account.request(method, account.config.endpoint.join_encoded(path)?);
+        if let Some(body) = body {
+            request = request.body(body);
         }
-        let (status, advice) = (response.status().as_u16(), transport::error_headers(response.headers()));
-        let body = self.clean(timeout(self.timeouts.idle, read_bounded(response)).await.unwrap_or_default());
-        Err(self.codec.decode_error(status, &advice, &body))
+        let sent = account.send(request, headers, account.deadline()).await;
+        sent.map_err(|mut error| {
+            // Here a second attempt is harmless: a prompt has its key, everything else may be asked for again.
+            error.retryable |= error.code == "timeout.first-byte";
+            error
+        })
     }
 
-    async fn body(&self, response: reqwest::Response) -> Result<Bytes, UnifiedError> {
-        let body = timeout(self.timeouts.idle, read_bounded(response))
-            .await
-            .map_err(|_| self.late("idle", "stopped in the middle of the answer"))?;
-        Ok(self.clean(body))
+    /// The whole of a 2xx answer to a question.
+    async fn ask(&self, path: &str) -> Result<Bytes, UnifiedError> {
+        let answer = self.send(Method::GET, path, self.account.headers(&[], false), None).await?;
+        self.account.whole(answer, MAX_ANSWER_BYTES).await
     }
 
-    fn clean(&self, body: Bytes) -> Bytes {
-        match self.credential.as_ref().and_then(Credential::redactable) {
-            Some(secret) => Redactor::whole(secret, body),
-            None => body,
-        }
-    }
-
-    fn late(&self, detail: &str, what: &str) -> UnifiedError {
-        UnifiedError::new(ErrorCategory::Timeout, detail, format!("{} {what}", self.host))
+    fn overdue(&self) -> UnifiedError {
+        let message = format!("{} did not end the run in time", self.account.host());
+        UnifiedError::new(ErrorCategory::Timeout, "deadline", message)
     }
 
     /// Follows a run to its end; whoever reads may go away at any time.
@@ -235,8 +182,7 @@ impl Inner {
             self.stream(begun, &sender).await?;
             is_over.store(true, Ordering::Relaxed);
             // Counters come a while after the run, and nothing depends on them.
-            if let Ok(response) = self.send(self.request(Method::GET, &begun.usage_path())?).await
-                && let Ok(body) = self.body(response).await
+            if let Ok(body) = self.ask(&begun.usage_path()).await
                 && let Some(frame) = begun.usage_frame(&body)
             {
                 tell(&sender, frame).await?;
@@ -253,7 +199,7 @@ impl Inner {
         let (mut follower, mut failures) = (Follower::default(), 0);
         loop {
             if Instant::now() >= deadline {
-                return Err(self.late("deadline", "did not end the run in time").into());
+                return Err(self.overdue().into());
             }
             match self.connection(begun, &mut follower, sender).await {
                 Ok(_) if follower.is_done() => return Ok(()),
@@ -283,18 +229,16 @@ impl Inner {
         follower: &mut Follower,
         sender: &mpsc::Sender<Result<Bytes, UnifiedError>>,
     ) -> Result<bool, Stop> {
-        let mut request = self
-            .request(Method::GET, &begun.path("/stream"))?
-            .header(ACCEPT, "text/event-stream");
+        let mut headers = self.account.headers(&[], true);
         if let Some(cursor) = follower.cursor().and_then(|cursor| HeaderValue::from_str(cursor).ok()) {
-            request = request.header(LAST_EVENT_ID, cursor);
+            headers.insert(LAST_EVENT_ID, cursor);
         }
-        let response = self.send(request).await?;
-        let (mut chunks, mut parser, mut is_new) = (response.bytes_stream(), SseParser::new(), false);
-        let mut redactor = self.credential.as_ref().and_then(Credential::redactable).map(Redactor::new);
+        let answer = self.send(Method::GET, &begun.path("/stream"), headers, None).await?;
+        let mut redactor = answer.redactor();
+        let (mut chunks, mut parser, mut is_new) = (answer.response.bytes_stream(), SseParser::new(), false);
         loop {
             // However a connection ends: the next one goes on.
-            let Ok(Some(Ok(chunk))) = timeout(self.timeouts.idle, chunks.next()).await else {
+            let Ok(Some(Ok(chunk))) = timeout(self.account.config.timeouts.idle, chunks.next()).await else {
                 return Ok(is_new);
             };
             let chunk = redactor
@@ -320,9 +264,9 @@ impl Inner {
     /// Asks how the run stands until it has ended.
     async fn poll(&self, begun: &Begun, deadline: Instant, sender: &mpsc::Sender<Result<Bytes, UnifiedError>>) -> Result<(), Stop> {
         loop {
-            match self.send(self.request(Method::GET, &begun.path(""))?).await {
-                Ok(response) => {
-                    let polled = Polled::of(&self.body(response).await?)?;
+            match self.ask(&begun.path("")).await {
+                Ok(body) => {
+                    let polled = Polled::of(&body)?;
                     if polled.is_terminal {
                         return tell(sender, polled.frames).await;
                     }
@@ -331,7 +275,7 @@ impl Inner {
                 Err(error) => return Err(error.into()),
             }
             if Instant::now() >= deadline {
-                return Err(self.late("deadline", "did not end the run in time").into());
+                return Err(self.overdue().into());
             }
             tokio::select! {
                 () = sleep(self.follow.poll) => {}
@@ -342,13 +286,11 @@ impl Inner {
 
     /// Cancels a run; one that has ended refuses, which is fine.
     async fn cancel(&self, begun: &Begun) {
-        let Ok(request) = self.request(Method::POST, &begun.path("/cancel")) else {
-            return;
-        };
-        match self.send(request).await {
+        let headers = self.account.headers(&[], false);
+        match self.send(Method::POST, &begun.path("/cancel"), headers, None).await {
             Ok(_) => {}
             Err(error) if error.http_status == Some(u64::from(StatusCode::CONFLICT.as_u16())) => {}
-            Err(error) => tracing::warn!(host = %self.host, code = %error.code, "a run could not be cancelled"),
+            Err(error) => tracing::warn!(host = %self.account.host(), code = %error.code, "a run could not be cancelled"),
         }
     }
 }

@@ -3,9 +3,9 @@
 //! A service account signs a claim with its key (RFC 7523), a user's file has a refresh token (RFC 6749); the token endpoint
 //! gives an access token for either. It is used for every request and renewed before it ends. Neither file nor token prints.
 
+use crate::account::{Timeouts, http_client, read_beginning, read_whole};
 use crate::credential::Credential;
 use crate::transport;
-use crate::upstream::{Timeouts, http_client, read_bounded};
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa::KeyPair;
 use aws_lc_rs::signature::RSA_PKCS1_SHA256;
@@ -34,6 +34,8 @@ const RENEW_BEFORE: Duration = Duration::from_mins(5);
 const DEFAULT_LIFE_SECONDS: u64 = 3_600;
 /// Longest wait for the token endpoint.
 const ENDPOINT_TIMEOUT: Duration = Duration::from_secs(20);
+/// Most bytes of an answer with a token.
+const MAX_TOKEN_BYTES: usize = 256 * 1024;
 
 /// Access tokens of one account. Cloning shares the token.
 #[derive(Clone)]
@@ -212,7 +214,14 @@ impl Inner {
             .map_err(|_| late())?
             .map_err(|error| transport::send_error(host, &error))?;
         let status = response.status();
-        let body = timeout(ENDPOINT_TIMEOUT, read_bounded(response)).await.map_err(|_| late())?;
+        let body = async {
+            if status.is_success() {
+                read_whole(response, host, MAX_TOKEN_BYTES, ENDPOINT_TIMEOUT).await
+            } else {
+                Ok(read_beginning(response).await)
+            }
+        };
+        let body = timeout(ENDPOINT_TIMEOUT, body).await.map_err(|_| late())??;
         let answer = serde_json::from_slice(&body).ok().map(|json| Answer::of(&json));
         if status.is_server_error() || status.as_u16() == 429 {
             let message = format!("the token endpoint {host} answered with status {}", status.as_u16());

@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+mod account;
 pub mod credential;
 pub mod cursor;
 pub mod endpoint;
@@ -21,6 +22,7 @@ mod retry;
 mod transport;
 pub mod upstream;
 
+pub use account::Timeouts;
 pub use credential::Credential;
 pub use cursor::FollowPolicy;
 pub use endpoint::Endpoint;
@@ -28,4 +30,4 @@ pub use grant::Grant;
 pub use kind::{GeminiApi, OpenAiApi, ProviderKind};
 pub use provider::{Provider, ProviderSpec, TargetOptions};
 pub use retry::RetryPolicy;
-pub use upstream::{HttpUpstream, Timeouts};
+pub use upstream::HttpUpstream;

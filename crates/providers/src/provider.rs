@@ -1,5 +1,6 @@
 //! [`Provider`]: one account of the configuration, ready to be a target.
 
+use crate::account::{Account, AccountConfig, Timeouts};
 use crate::credential::Credential;
 use crate::cursor::{CursorUpstream, FollowPolicy};
 use crate::endpoint::Endpoint;
@@ -7,7 +8,7 @@ use crate::grant::Grant;
 use crate::headers::{HeaderFilter, may_be_forwarded};
 use crate::kind::ProviderKind;
 use crate::retry::RetryPolicy;
-use crate::upstream::{HttpUpstream, Timeouts, UpstreamConfig};
+use crate::upstream::HttpUpstream;
 use std::sync::Arc;
 use throughline_engine::ports::{Target, Upstream};
 use throughline_format::{ErrorCategory, UnifiedError, UnifiedRequirement, UnifiedResourceOwner};
@@ -153,7 +154,7 @@ impl Provider {
             model_family: None,
             api_revision: None,
         };
-        let config = UpstreamConfig {
+        let account = Account::new(AccountConfig {
             kind: spec.kind,
             endpoint,
             credential: spec.credential,
@@ -163,11 +164,11 @@ impl Provider {
             timeouts: spec.timeouts,
             retry: spec.retry,
             max_concurrency: spec.max_concurrency,
-        };
+        })?;
         let upstream: Arc<dyn Upstream> = if spec.kind == ProviderKind::Cursor {
-            Arc::new(CursorUpstream::new(config, spec.follow)?)
+            Arc::new(CursorUpstream::new(account, spec.follow))
         } else {
-            Arc::new(HttpUpstream::new(config)?)
+            Arc::new(HttpUpstream::new(account))
         };
         Ok(Self {
             name: spec.name,

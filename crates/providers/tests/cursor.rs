@@ -41,6 +41,10 @@ struct Behaviour {
     refusal: (u16, &'static str),
     /// Never ends the run.
     hangs: bool,
+    /// Length of the text that the run itself tells; 0 = what its stream says.
+    text_bytes: usize,
+    /// Answers about the run that break in their middle.
+    cut_polls: usize,
 }
 
 #[derive(Default)]
@@ -156,10 +160,11 @@ async fn serve(mut socket: TcpStream, state: Arc<Mutex<State>>, behaviour: Behav
         if state.prompts <= behaviour.refusals {
             error(behaviour.refusal.0, behaviour.refusal.1)
         } else {
-            answer(
+            let begun = answer(
                 201,
                 r#"{"agent":{"id":"bc-1"},"run":{"id":"run-1","agentId":"bc-1","status":"CREATING"}}"#,
-            )
+            );
+            begun.replacen("\r\n", &format!("\r\nx-request-id: trace-of-{KEY}\r\n"), 1)
         }
     } else if line.contains("/cancel ") {
         state.lock().unwrap().is_cancelled = true;
@@ -175,14 +180,23 @@ async fn serve(mut socket: TcpStream, state: Arc<Mutex<State>>, behaviour: Behav
     } else {
         let mut state = state.lock().unwrap();
         state.polls += 1;
-        let (status, result) = if state.polls > 1 {
-            ("FINISHED", r#","result":"All done.""#)
-        } else {
-            ("RUNNING", "")
+        let text = match behaviour.text_bytes {
+            0 => "All done.".to_owned(),
+            length => "x".repeat(length),
         };
-        answer(200, &format!(r#"{{"id":"run-1","agentId":"bc-1","status":"{status}"{result}}}"#))
+        let (status, result) = if state.polls > 1 {
+            ("FINISHED", format!(r#","result":"{text}""#))
+        } else {
+            ("RUNNING", String::new())
+        };
+        let mut whole = answer(200, &format!(r#"{{"id":"run-1","agentId":"bc-1","status":"{status}"{result}}}"#));
+        if state.polls <= behaviour.cut_polls {
+            whole.truncate(whole.len() - 9);
+        }
+        whole
     };
-    socket.write_all(text.as_bytes()).await.unwrap();
+    // Whoever asked may have heard enough.
+    let _ = socket.write_all(text.as_bytes()).await;
 }
 
 async fn stream(socket: &mut TcpStream, request: &str, state: &Arc<Mutex<State>>, behaviour: Behaviour) {
@@ -416,4 +430,50 @@ async fn dropping_the_answer_cancels_the_run() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     assert!(simulator.lines().contains(&"POST /v1/agents/bc-1/runs/run-1/cancel".to_owned()));
+}
+
+/// What the run itself tells is read whole, or asked for again: a beginning of it is nothing.
+#[tokio::test]
+async fn a_run_that_is_asked_for_is_read_whole() {
+    for (text_bytes, cut_polls, polls) in [(1_000_000, 0, 2), (1_000_000, 3, 4), (0, 3, 4)] {
+        let simulator = Simulator::start(Behaviour {
+            breaks_after: 4,
+            expires_at: 2,
+            text_bytes,
+            cut_polls,
+            ..Behaviour::default()
+        })
+        .await;
+        let result = result(call(&simulator, PROMPT).await.unwrap()).await;
+        assert_eq!(result.status.finish_reason, Some(UnifiedFinishReason::Stop), "{:?}", result.error);
+        let said = texts(&result).pop().unwrap();
+        let length = if text_bytes == 0 { "All done.".len() } else { text_bytes };
+        assert_eq!(said.len(), "message ".len() + length);
+        assert_eq!(simulator.state.lock().unwrap().polls, polls, "{text_bytes} {cut_polls}");
+    }
+}
+
+#[tokio::test]
+async fn a_run_beyond_the_bound_of_an_answer_fails_by_that_name() {
+    let simulator = Simulator::start(Behaviour {
+        breaks_after: 4,
+        expires_at: 2,
+        text_bytes: 32 * 1024 * 1024,
+        ..Behaviour::default()
+    })
+    .await;
+    let mut body = call(&simulator, PROMPT).await.unwrap().body;
+    let mut ends = None;
+    while let Some(chunk) = body.next().await {
+        ends = chunk.err().or(ends);
+    }
+    assert_eq!(ends.unwrap().code, "limit.answer");
+}
+
+#[tokio::test]
+async fn the_trace_id_comes_without_the_key() {
+    let simulator = Simulator::start(Behaviour::default()).await;
+    let reply = call(&simulator, PROMPT).await.unwrap();
+    let id = reply.provider_request_id.unwrap();
+    assert!(id.starts_with("trace-of-") && !id.contains(KEY), "{id}");
 }
