@@ -1,6 +1,7 @@
 //! House rules that no compiler checks.
 
 use crate::{Failure, repo};
+use std::collections::BTreeSet;
 
 /// Longest source file outside tests. A longer one says why in a header line that begins with [`LENGTH_REASON`].
 const MAX_LINES: usize = 700;
@@ -29,11 +30,13 @@ const WALLS: &[(&str, &[&str])] = &[
     ("rusqlite", &["store-sqlite", "conformance", "cli"]),
     ("axum", &["gateway"]),
     ("tower-http", &["gateway"]),
-    ("reqwest", &["providers", "gateway"]),
+    ("hyper", &["gateway"]),
+    ("hyper-util", &["gateway"]),
+    ("reqwest", &["providers"]),
     ("clap", &["cli"]),
     ("toml", &["gateway", "cli"]),
     ("tokio", &["store-sqlite", "engine", "providers", "gateway", "cli", "conformance"]),
-    ("uuid", &["engine", "gateway"]),
+    ("uuid", &["gateway"]),
     // No `serde` in what runs a turn: nothing of the execution context can become a record.
     (
         "serde",
@@ -48,7 +51,7 @@ const WALLS: &[(&str, &[&str])] = &[
             "conformance",
         ],
     ),
-    ("getrandom", &["store", "engine", "gateway", "cli"]),
+    ("getrandom", &["store", "gateway"]),
 ];
 /// Which of our crates a crate may depend on. A crate that is not listed here is a finding.
 const LAYERS: &[(&str, &[&str])] = &[
@@ -76,10 +79,29 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
 ];
 
+/// Crates in which time, files, environment, network and threads are arguments, or absent.
+const PURE: &[&str] = &["format", "protocols", "agents"];
+/// The modules of `std` that they do without.
+const IMPURE_MODULES: &[&str] = &["env", "fs", "net", "process", "thread", "time"];
+
+/// Where the modules of protocols stand.
+const PROTOCOLS: &str = "crates/protocols/src/";
+
+/// The modules that are a protocol each: the folders with a capability table.
+fn protocols<'f>(paths: impl Iterator<Item = &'f str>) -> BTreeSet<&'f str> {
+    paths
+        .filter_map(|path| path.strip_prefix(PROTOCOLS)?.strip_suffix("/capabilities.rs"))
+        .collect()
+}
+
 /// Runs the command.
 pub(crate) fn run() -> Result<(), Failure> {
     let files = repo::files()?;
-    let problems: Vec<String> = files.iter().flat_map(|(path, text)| check(path, text)).collect();
+    let modules = protocols(files.iter().map(|(path, _)| path.as_str()));
+    let problems: Vec<String> = files.iter().flat_map(|(path, text)| check(path, text, &modules)).collect();
+    if modules.is_empty() {
+        return Err(format!("tidy: no module below {PROTOCOLS} has a capability table"));
+    }
     eprintln!("tidy: {} files", files.len());
     if problems.is_empty() {
         Ok(())
@@ -89,7 +111,7 @@ pub(crate) fn run() -> Result<(), Failure> {
 }
 
 /// Every finding in one file.
-fn check(path: &str, text: &str) -> Vec<String> {
+fn check(path: &str, text: &str, protocols: &BTreeSet<&str>) -> Vec<String> {
     let mut problems = Vec::new();
     let is_data = path.starts_with("conformance/")
         || path.starts_with("fuzz/seeds/")
@@ -121,7 +143,7 @@ fn check(path: &str, text: &str) -> Vec<String> {
         }
     }
     if repo::is_rust(path) {
-        problems.extend(rust(path, text));
+        problems.extend(rust(path, text, protocols));
     }
     if let Some(name) = path.strip_prefix("crates/").and_then(|p| p.strip_suffix("/Cargo.toml")) {
         problems.extend(dependencies(name, text).into_iter().map(|p| format!("{path}: {p}")));
@@ -129,7 +151,7 @@ fn check(path: &str, text: &str) -> Vec<String> {
     problems
 }
 
-fn rust(path: &str, text: &str) -> Vec<String> {
+fn rust(path: &str, text: &str, protocols: &BTreeSet<&str>) -> Vec<String> {
     let mut problems = Vec::new();
     let lines = text.lines().count();
     let is_test = path.contains("/tests/") || path.contains("/benches/") || path.ends_with("/tests.rs");
@@ -141,26 +163,105 @@ fn rust(path: &str, text: &str) -> Vec<String> {
     if (path.ends_with("/src/lib.rs") || path.ends_with("/src/main.rs")) && !text.starts_with("//!") {
         problems.push(format!("{path}: it does not begin with what it is (`//!`)"));
     }
-    if let Some(module) = path
-        .strip_prefix("crates/protocols/src/")
-        .and_then(|p| p.split_once('/'))
-        .map(|(module, _)| module)
-    {
-        for other in [
-            "anthropic_messages",
-            "openai_chat",
-            "openai_responses",
-            "gemini",
-            "interactions",
-            "cursor",
-            "vercel",
-        ] {
-            if !module.starts_with(other) && text.contains(&format!("crate::{other}")) {
-                problems.push(format!("{path}: one protocol module imports another ({other})"));
+    if let Some((module, _)) = path.strip_prefix(PROTOCOLS).and_then(|rest| rest.split_once('/')) {
+        let named = ["crate", "super"].into_iter().flat_map(|begin| names_after(begin, text));
+        let others: BTreeSet<&str> = named.filter(|name| *name != module && protocols.contains(name)).collect();
+        problems.extend(
+            others
+                .into_iter()
+                .map(|other| format!("{path}: one protocol module imports another ({other})")),
+        );
+    }
+    let pure = PURE.iter().find(|name| path.starts_with(&format!("crates/{name}/src/")));
+    if let Some(name) = pure {
+        // What follows is a test's.
+        let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+        let impure: BTreeSet<&str> = names_after("std", code)
+            .into_iter()
+            .filter(|n| IMPURE_MODULES.contains(n))
+            .collect();
+        problems.extend(
+            impure
+                .into_iter()
+                .map(|module| format!("{path}: {name} does without std::{module} (ARCHITECTURE.md, Invariants)")),
+        );
+    }
+    problems
+}
+
+/// The names that follow `begin::` in code, `super::` in between passed over, and each name of a group: `a` and `b` of
+/// `crate::{a::X, b}`.
+fn names_after<'t>(begin: &str, text: &'t str) -> Vec<&'t str> {
+    let mut names = Vec::new();
+    // Comments may name whatever they speak of. A string with two slashes hides the rest of its line, which is no import.
+    let lines: Vec<&str> = text.lines().map(|line| line.split("//").next().unwrap_or_default()).collect();
+    let mut group_depth = None;
+    for line in lines {
+        let mut rest = line;
+        loop {
+            if let Some(depth) = group_depth {
+                let (found, after, depth) = group(rest, depth);
+                names.extend(found);
+                group_depth = depth;
+                rest = after;
+                if depth.is_some() {
+                    break;
+                }
+            }
+            let Some(at) = rest.find(&format!("{begin}::")) else { break };
+            let (before, after) = rest.split_at(at);
+            let is_whole = !before.ends_with(|c: char| c.is_alphanumeric() || c == '_');
+            rest = after
+                .strip_prefix(begin)
+                .and_then(|after| after.strip_prefix("::"))
+                .unwrap_or_default();
+            while let Some(after) = rest.strip_prefix("super::") {
+                rest = after;
+            }
+            if !is_whole {
+                continue;
+            }
+            if let Some(inner) = rest.strip_prefix('{') {
+                group_depth = Some((1, true));
+                rest = inner;
+            } else {
+                names.extend(name_at(rest));
             }
         }
     }
-    problems
+    names
+}
+
+/// The depth of braces in a group, and whether the next word begins one of its paths.
+type Depth = (usize, bool);
+
+/// Names at the beginning of the paths of a group up to its end or the line's: with the rest of the line, and the depth when it goes on.
+fn group(line: &str, (mut depth, mut begins): Depth) -> (Vec<&str>, &str, Option<Depth>) {
+    let mut names = Vec::new();
+    for (at, c) in line.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' => {
+                depth -= 1;
+                if depth == 0 {
+                    return (names, line.split_at(at + 1).1, None);
+                }
+            }
+            ',' if depth == 1 => begins = true,
+            c if depth == 1 && begins && !c.is_whitespace() => {
+                names.extend(name_at(line.split_at(at).1));
+                begins = false;
+            }
+            _ => {}
+        }
+    }
+    (names, "", Some((depth, begins)))
+}
+
+/// The name at the beginning of a text.
+fn name_at(text: &str) -> Option<&str> {
+    let name = text.split(|c: char| !c.is_alphanumeric() && c != '_').next();
+    name.filter(|name| !name.is_empty())
 }
 
 /// Findings in a crate's dependencies; those of tests are free.
@@ -174,8 +275,18 @@ fn dependencies(name: &str, manifest: &str) -> Vec<String> {
         if line.starts_with('[') {
             section = line;
         }
-        let dependency = line.split(['.', '=', ' ']).next().unwrap_or_default();
-        if section != "[dependencies]" || line.starts_with(['[', '#']) || dependency.is_empty() {
+        // A table of its own names its dependency, and a target's dependencies are the crate's as well.
+        let own = section
+            .trim_matches(['[', ']'])
+            .split_once("dependencies.")
+            .filter(|_| line.starts_with('['));
+        let is_dependencies = section == "[dependencies]" || (section.starts_with("[target.") && section.ends_with(".dependencies]"));
+        let dependency = match own {
+            Some((before, name)) if before.is_empty() || (before.starts_with("target.") && before.ends_with('.')) => name,
+            _ if is_dependencies && !line.starts_with(['[', '#']) => line.split(['.', '=', ' ']).next().unwrap_or_default(),
+            _ => continue,
+        };
+        if dependency.is_empty() {
             continue;
         }
         if let Some(layer) = dependency.strip_prefix("throughline-")
@@ -198,8 +309,8 @@ mod tests {
 
     #[test]
     fn findings_are_found_and_clean_files_pass() {
-        assert_eq!(check("crates/format/src/lib.rs", "//! What it is.\n"), Vec::<String>::new());
-        let finds = |path: &str, text: &str| check(path, text).len();
+        let finds = |path: &str, text: &str| check(path, text, &BTreeSet::new()).len();
+        assert_eq!(finds("crates/format/src/lib.rs", "//! What it is.\n"), 0);
         assert_eq!(finds("crates/format/src/lib.rs", "mod a;\n"), 1);
         assert_eq!(finds("docs/a.md", concat!("see /ho", "me/me/x \n")), 2);
         assert_eq!(finds("crates/format/src/a.rs", &"\n".repeat(701)), 1);
@@ -209,10 +320,6 @@ mod tests {
         );
         assert_eq!(finds("crates/format/tests/a.rs", &"\n".repeat(701)), 0);
         assert_eq!(
-            finds("crates/protocols/src/openai_chat/mod.rs", "use crate::anthropic_messages::X;\n"),
-            1
-        );
-        assert_eq!(
             finds(
                 "crates/format/Cargo.toml",
                 "[dependencies]\ntokio.workspace = true\nthroughline-store.workspace = true\n"
@@ -220,11 +327,70 @@ mod tests {
             2
         );
         assert_eq!(finds("crates/format/Cargo.toml", "[dev-dependencies]\ntokio.workspace = true\n"), 0);
+        for (manifest, expected) in [
+            ("[dependencies.tokio]\nworkspace = true\n", 1),
+            ("[dev-dependencies.tokio]\nworkspace = true\n", 0),
+            ("[target.'cfg(unix)'.dependencies]\ntokio.workspace = true\n", 1),
+            ("[target.'cfg(unix)'.dependencies.tokio]\nworkspace = true\n", 1),
+            ("[target.'cfg(unix)'.dev-dependencies]\ntokio.workspace = true\n", 0),
+        ] {
+            assert_eq!(finds("crates/format/Cargo.toml", manifest), expected, "{manifest}");
+        }
         assert_eq!(finds("crates/unheard-of/Cargo.toml", ""), 1);
     }
 
     #[test]
+    fn a_protocol_that_imports_another_is_found_however_it_is_written() {
+        let paths =
+            ["gemini_interactions", "gemini_generate_content", "openai_chat"].map(|name| format!("{PROTOCOLS}{name}/capabilities.rs"));
+        let modules = protocols(paths.iter().map(String::as_str).chain(["crates/protocols/src/openai/errors.rs"]));
+        assert_eq!(modules.len(), 3);
+        for (text, found) in [
+            ("use crate::gemini_generate_content::wire;\n", true),
+            ("use super::super::gemini_generate_content::wire;\n", true),
+            ("use crate::{gemini_generate_content as g, wire};\n", true),
+            ("use crate::{\n    item_writer::ItemWriter,\n    openai_chat::wire,\n};\n", true),
+            ("use crate::{wire::{A, B}, openai_chat};\n", true),
+            ("let x = crate::openai_chat::OpenAiChat;\n", true),
+            ("use crate::{a}; use crate::openai_chat::B;\n", true),
+            ("use crate::gemini_interactions::wire;\n", false),
+            ("use crate::openai::errors;\n", false),
+            ("use crate::openai_chat_like::X;\n", false),
+            ("use crate::{wire::openai_chat, item_writer::{openai_chat}};\n", false),
+            ("/// As [`crate::openai_chat::X`].\n", false),
+        ] {
+            let problems = check("crates/protocols/src/gemini_interactions/wire.rs", text, &modules);
+            assert_eq!(problems.len(), usize::from(found), "{text}: {problems:?}");
+            // What stands beside the protocols knows them all.
+            assert_eq!(check("crates/protocols/src/registry.rs", text, &modules), Vec::<String>::new());
+        }
+    }
+
+    #[test]
+    fn what_has_no_clock_and_no_files_is_held_to_it() {
+        for (path, text, found) in [
+            ("crates/format/src/time.rs", "use std::time::SystemTime;\n", true),
+            ("crates/agents/src/a.rs", "use std::{collections::BTreeMap, fs};\n", true),
+            ("crates/protocols/src/a.rs", "let home = std::env::var(x);\n", true),
+            (
+                "crates/protocols/src/a.rs",
+                "#[cfg(test)]\nmod tests {\n    use std::fs;\n}\n",
+                false,
+            ),
+            ("crates/protocols/src/a.rs", "use std::fmt;\n", false),
+            ("crates/protocols/tests/a.rs", "use std::fs;\n", false),
+            ("crates/engine/src/a.rs", "use std::time::Duration;\n", false),
+        ] {
+            let problems = check(path, text, &BTreeSet::new());
+            assert_eq!(problems.len(), usize::from(found), "{path}: {text}: {problems:?}");
+        }
+    }
+
+    #[test]
     fn the_repository_is_tidy_about_itself() {
-        assert_eq!(check("xtask/src/tidy.rs", include_str!("tidy.rs")), Vec::<String>::new());
+        assert_eq!(
+            check("xtask/src/tidy.rs", include_str!("tidy.rs"), &BTreeSet::new()),
+            Vec::<String>::new()
+        );
     }
 }
