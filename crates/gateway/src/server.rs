@@ -424,7 +424,13 @@ async fn keep_clean(engine: Weak<Engine>, store: Weak<dyn UnifiedStateStore>, di
     }
 }
 
+/// An item of an answer may have this much, however small `limits.item` is.
+const MIN_ITEM_BYTES: usize = 64 * 1024;
+
 fn engine_limits(config: &Config) -> EngineLimits {
+    let defaults = EngineLimits::default();
+    // What an item of an answer is below the journal's own bound, so that an operation whose answer grows too large can still end.
+    let headroom = StoreLimits::default().item_bytes.saturating_sub(defaults.item_bytes);
     EngineLimits {
         ring_events: config.limits.ring_events,
         ring_bytes: config.limits.ring,
@@ -434,9 +440,8 @@ fn engine_limits(config: &Config) -> EngineLimits {
         items_per_request: config.limits.items_per_request,
         tools_per_request: config.limits.tools_per_request,
         answer_bytes: config.limits.answer,
-        // Below the journal's own bound, so that an operation whose answer grows too large can still end.
-        item_bytes: config.limits.item.saturating_sub(256 * 1024).max(64 * 1024),
-        ..EngineLimits::default()
+        item_bytes: config.limits.item.saturating_sub(headroom).max(MIN_ITEM_BYTES),
+        ..defaults
     }
 }
 
@@ -461,6 +466,17 @@ mod tests {
     impl Clock for HandClock {
         fn now(&self) -> throughline_format::Timestamp {
             throughline_format::Timestamp::from_millis(self.0.load(Ordering::Relaxed))
+        }
+    }
+
+    #[test]
+    fn a_configuration_that_says_nothing_of_limits_changes_none() {
+        let (limits, engine) = (engine_limits(&Config::default()), EngineLimits::default());
+        assert_eq!(format!("{limits:?}"), format!("{engine:?}"));
+        for (item, expected) in [(1 << 20, (1 << 20) - 256 * 1024), (300 * 1024, MIN_ITEM_BYTES), (0, MIN_ITEM_BYTES)] {
+            let mut config = Config::default();
+            config.limits.item = item;
+            assert_eq!(engine_limits(&config).item_bytes, expected, "{item}");
         }
     }
 

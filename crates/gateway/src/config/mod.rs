@@ -17,10 +17,12 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use throughline_engine::EngineLimits;
 use throughline_engine::ports::Clock;
 use throughline_format::{ProtocolFamily, UnifiedRequirement};
 use throughline_protocols::Feature;
 use throughline_providers::{Credential, Grant, ProviderKind, ProviderSpec, RetryPolicy, Timeouts};
+use throughline_store::StoreLimits;
 
 /// Port of a gateway that is not told another one.
 pub const DEFAULT_PORT: u16 = 8484;
@@ -144,22 +146,24 @@ pub struct LimitsConfig {
 const MIB: usize = 1024 * 1024;
 
 impl Default for LimitsConfig {
+    /// Those of the engine and of the store, and the gateway's own.
     fn default() -> Self {
+        let (engine, store) = (EngineLimits::default(), StoreLimits::default());
         Self {
             request_body: 32 * MIB,
             request_idle: Duration::from_mins(1),
             connections: 1_024,
-            answer: 32 * MIB,
-            item: 8 * MIB,
-            event: MIB,
-            artifact: 256 * MIB as u64,
-            items_per_request: 20_000,
-            tools_per_request: 1_024,
-            concurrent_operations: 256,
-            queued_operations: 1_024,
-            operation: Duration::from_hours(24),
-            ring_events: 4_096,
-            ring: 4 * MIB,
+            answer: engine.answer_bytes,
+            item: store.item_bytes,
+            event: store.event_bytes,
+            artifact: store.artifact_bytes,
+            items_per_request: engine.items_per_request,
+            tools_per_request: engine.tools_per_request,
+            concurrent_operations: engine.concurrent_operations,
+            queued_operations: engine.queued_operations,
+            operation: Duration::from_millis(engine.operation_millis.unsigned_abs()),
+            ring_events: engine.ring_events,
+            ring: engine.ring_bytes,
             subscriber_lag: Duration::from_mins(1),
         }
     }

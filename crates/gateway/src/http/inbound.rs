@@ -81,7 +81,7 @@ pub(super) async fn turn(
         },
         Err(error) => return Failure::from(error).respond(&scope),
     };
-    let mut turn = match begin(&app, &scope, request).await {
+    let mut turn = match app.engine.begin(request, app.routes.as_ref()).await {
         Ok(turn) => turn,
         Err(TurnError { error, loss }) => return refused(&scope, error, loss),
     };
@@ -102,21 +102,6 @@ pub(super) async fn turn(
         Shape::mark(response.headers_mut(), shape.stream_headers);
     }
     response
-}
-
-/// Begins a turn in a task of its own: a client that goes away meanwhile must not stop it half-way.
-pub(super) async fn begin(app: &App, scope: &Scope, request: TurnRequest) -> Result<Turn, TurnError> {
-    let (engine, routes) = (Arc::clone(&app.engine), Arc::clone(&app.routes));
-    let begun = tokio::spawn(async move { engine.begin(request, routes.as_ref()).await }).await;
-    begun.unwrap_or_else(|_| {
-        tracing::error!(request = %scope.request_id, "a turn panicked before it began");
-        Err(UnifiedError::new(
-            ErrorCategory::Internal,
-            "panic",
-            "the gateway made a mistake; the request ID helps to find it",
-        )
-        .into())
-    })
 }
 
 /// The answer to a turn that did not begin.

@@ -53,7 +53,7 @@ pub(super) async fn begin(
     let begun = async {
         let body = app.read_body(&headers, body).await?;
         let (request, stream) = request(&principal, &headers, &body)?;
-        let turn = inbound::begin(&app, &scope, request).await.map_err(within_request)?;
+        let turn = app.engine.begin(request, app.routes.as_ref()).await.map_err(within_request)?;
         Ok::<_, TurnError>((turn, stream))
     };
     let (turn, stream) = match begun.await {

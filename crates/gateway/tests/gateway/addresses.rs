@@ -29,6 +29,7 @@ async fn an_error_of_the_address_has_the_shape_of_its_path() {
         ("POST", "/unified/v2/conversations/%FF/compact", 404, "native"),
         ("GET", "/unified/v2/conversations/%FF/export", 404, "native"),
         ("GET", "/unified/v2/operations/%FF", 404, "native"),
+        ("DELETE", "/unified/v2/operations/%FF", 404, "native"),
         ("GET", "/unified/v2/operations/%FF/events", 404, "native"),
         ("GET", "/unified/v2/operations/%FF/loss", 404, "native"),
         ("POST", "/unified/v2/operations/%FF/cancel", 404, "native"),
