@@ -15,9 +15,9 @@ pub(crate) fn target() -> PathBuf {
     root().join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
 }
 
-/// The folder with specification, corpus and acceptance scripts, beside the repository.
+/// The folder with specification, corpus and acceptance scripts: `$THROUGHLINE_SHARED`, else beside the repository.
 pub(crate) fn shared() -> PathBuf {
-    root().join("../shared")
+    root().join(std::env::var_os("THROUGHLINE_SHARED").unwrap_or_else(|| "../shared".into()))
 }
 
 /// Whether a path is one of a Rust source.
