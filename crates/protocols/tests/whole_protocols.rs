@@ -28,26 +28,6 @@ const OTHERWISE: &[(&str, &str)] = &[
         "the class of service is told at the begin, and the usage at the end has none",
     ),
     (
-        "openai-chat/streams/fantasy-openroutercommon-grok-multi-35c71-c1.sse",
-        "a summary is named only by details that come after its text",
-    ),
-    (
-        "openai-chat/streams/fantasy-openroutercommon-grok-multi-35c71-c2.sse",
-        "a summary is named only by details that come after its text",
-    ),
-    (
-        "openai-chat/streams/fantasy-openroutercommon-grok-simple-085ed.sse",
-        "a summary is named only by details that come after its text",
-    ),
-    (
-        "openai-chat/streams/fantasy-openroutercommon-grok-tool-s-04c7f-c1.sse",
-        "a summary is named only by details that come after its text",
-    ),
-    (
-        "openai-chat/streams/fantasy-openroutercommon-grok-tool-s-04c7f-c2.sse",
-        "a summary is named only by details that come after its text",
-    ),
-    (
         "vertex-gemini/streams/fantasy-googlecommon-vertex-gemini-2-6a736-c2.sse",
         "a signature in the middle of a text gets a chunk of its own, which is read as reasoning",
     ),

@@ -4,7 +4,7 @@ use super::answer::{self, logprob, url_citation};
 use super::dialect::Dialect;
 use super::encode_response::{completion_id, is_own};
 use super::private::{Entries, Form, REASONING_DETAILS, THOUGHT_SIGNATURE, payload};
-use super::reasoning::TAGS;
+use super::reasoning::{self, TAGS};
 use super::usage;
 use crate::codec::{StreamEncoder, WireFrame};
 use crate::context::EncodeContext;
@@ -17,6 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use throughline_format::citation::UnifiedTextAnnotation;
 use throughline_format::event::{EventBody, ItemDelta, OutputDelta, TextDelta};
 use throughline_format::item::ToolCallItem;
+use throughline_format::part::ReasoningForm;
 use throughline_format::tool::Execution;
 use throughline_format::{
     Count, ErrorCategory, Json, PartBody, UnifiedContentPart, UnifiedError, UnifiedEventV2, UnifiedId, UnifiedItem, UnifiedItemBody,
@@ -99,6 +100,8 @@ pub(super) struct ChatStreamEncoder {
     places: BTreeMap<UnifiedId, Place>,
     /// Reasoning items whose tag in the content is open.
     open_tags: BTreeSet<UnifiedId>,
+    /// Items whose text is a summary, of which nothing was said yet.
+    summaries: BTreeSet<UnifiedId>,
     /// Items that have no form here.
     dropped: BTreeSet<UnifiedId>,
     /// Member that carries the text of a reasoning item, where the client is its owner and it is another than usual.
@@ -121,6 +124,7 @@ impl ChatStreamEncoder {
             texts: BTreeMap::new(),
             places: BTreeMap::new(),
             open_tags: BTreeSet::new(),
+            summaries: BTreeSet::new(),
             dropped: BTreeSet::new(),
             spelled: BTreeMap::new(),
             usage: None,
@@ -255,6 +259,9 @@ impl ChatStreamEncoder {
                 }
             }
             PartBody::Reasoning(reasoning) => {
+                if self.is_own && reasoning.form == ReasoningForm::Summary {
+                    self.summaries.insert(item.clone());
+                }
                 let mut frames = self.thought(candidate, item, &reasoning.text);
                 if let Some(state) = &reasoning.private_state {
                     frames.extend(self.details(candidate, &state.r#ref, &path));
@@ -347,6 +354,8 @@ impl ChatStreamEncoder {
                 json!({"content": content})
             }
             "thinking" => json!({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": text}]}]}),
+            // Details come once all is said; what kind of text they go with is said with its first piece.
+            member if self.summaries.remove(item) => json!({member: text, "reasoning_details": [reasoning::summary_begins()]}),
             member => json!({member: text}),
         };
         self.delta(candidate, delta, Value::Null)

@@ -3,7 +3,7 @@
 use super::{decode_request, wire};
 use crate::side::SideResource;
 use crate::wire::TextOr;
-use serde_json::Value;
+use serde_json::{Value, json};
 use throughline_format::part::{ReasoningForm, ReasoningPart, ReasoningState};
 use throughline_format::{Json, PartBody, UnifiedContentPart, UnifiedId};
 
@@ -81,9 +81,15 @@ fn text_of_details(details: &Value) -> (String, bool) {
     (text, is_summary)
 }
 
+/// A piece of details that says nothing but that the text beside it is a summary.
+pub(super) fn summary_begins() -> Value {
+    json!({"type": "reasoning.summary", "summary": ""})
+}
+
 /// Joins the pieces that a stream sends: pieces of one kind and index are one detail.
 pub(super) fn merge_details(into: &mut Vec<Value>, pieces: &Value) {
-    for piece in pieces.as_array().into_iter().flatten() {
+    let pieces = pieces.as_array().into_iter().flatten();
+    for piece in pieces.filter(|piece| **piece != summary_begins()) {
         let same = |known: &Value| {
             known.get("type") == piece.get("type") && known.get("index") == piece.get("index") && piece.get("index").is_some()
         };
