@@ -2,8 +2,8 @@
 //!
 //! A history becomes a list of atoms ([`atoms`]): what every client echoes back the same, whatever its protocol. A chain of
 //! hashes over them, rooted in the authenticated principal ([`chain`]), is looked up from its end. A match counts only where
-//! an answer was delivered by this gateway (evidence), or an ID of one leads to it ([`echo`]); then [`place`] decides what is new and whether it is appended at the
-//! head or forks a branch. Without evidence the client's own name of its [`session`] may still lead to the place of a retry.
+//! an answer was delivered by this gateway (evidence), or an ID of one leads to it (`echo`); then [`place`] decides what is new and whether it is appended at the
+//! head or forks a branch. Without evidence the client's own name of its `session` may still lead to the place of a retry.
 
 pub mod atoms;
 pub(crate) mod calls;
