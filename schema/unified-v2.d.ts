@@ -983,7 +983,7 @@ export interface CompactionSummaryItem {
   parts: UnifiedContentPart[];
   /** What it covers. */
   covers: CoveredRange;
-  /** SHA-256 over the fingerprints of the covered items (open-types.md, section 4). */
+  /** SHA-256 over `unified-compaction@1` and a line end, then the fingerprint of each covered item in hex and a line end. */
   auditHash: Sha256;
   /** Whether projections use it in place of the items. */
   replaces: boolean;
@@ -1335,7 +1335,7 @@ export interface ApprovalLists {
   neverFor?: string[];
 }
 
-/** Options of hosted tools: every member optional, closed; which kind has which members stands in open-types.md, section 2. */
+/** Options of hosted tools: every member optional, closed; which kind has which members is the rule `tool-config`. */
 export interface UnifiedHostedToolConfig {
   /** Search and fetch: only these. */
   allowedDomains?: string[];

@@ -20,6 +20,7 @@ const USAGE: &str = "usage: cargo run -p xtask -- COMMAND
                       (--prune: take clauses that are shown now off the list)
   tidy                house rules
   docs [--check]      write the generated pages of docs/ (--check: fail when one is stale)
+  schema [--check]    write the JSON Schema bundle and the TypeScript declarations (--check: fail when one is stale)
   case FILE...        run case files: each check passes, fails, or was not run
   corpus [--raise]    acceptance scripts against the release binary, or the one that THROUGHLINE_BIN names, held to
                       conformance/corpus-floor.tsv

@@ -1,7 +1,8 @@
 //! The command line of Throughline.
 //!
 //! What it does: reads arguments, files and pipes, calls the crates below, prints JSON, sets the exit code. What it never
-//! does: write wire JSON or SQL by hand, print a private payload, or panic on input.
+//! does: write wire JSON by hand, touch the store's database but through its crate, print a private payload, or panic on input. The one
+//! SQL in it reads the database of OpenCode.
 //!
 //! Where to start reading: [`args`] (the grammar), then one module of [`commands`]. [`conversion`] is the heart of `convert`.
 

@@ -2,7 +2,8 @@
 //!
 //! What it does: reads a case file, runs its input in this process through the public APIs of format, protocols, store and
 //! engine, and evaluates every check. A check passes, fails, or was not run, with the reason; a check that cannot be run never
-//! passes. What it never does: knowing a protocol by its name (the registry has them), or starting a program.
+//! passes. What it never does: treating one protocol otherwise than the others (a case that names none and is about
+//! checkpoints is played by OpenAI Responses, which has them), or starting a program.
 //!
 //! Where to start reading: [`run`] for what happens to a file, `checks` for the checks, `wire`, `session` and `steps` for the
 //! kinds of input, `fold_view` for the neutral names of a fold.

@@ -226,18 +226,7 @@ impl Engine {
 
 /// Owner of fields that a client sent in a protocol other than the target's: nobody upstream is ever compatible with it.
 pub(crate) fn client_owner(family: ProtocolFamily) -> UnifiedResourceOwner {
-    UnifiedResourceOwner {
-        profile: UnifiedProtocolProfile::of(family),
-        provider: "client".into(),
-        credential_fingerprint: "none".into(),
-        endpoint_fingerprint: "none".into(),
-        project: None,
-        region: None,
-        tenant: None,
-        model: None,
-        model_family: None,
-        api_revision: None,
-    }
+    UnifiedResourceOwner::of_account(UnifiedProtocolProfile::of(family), "client", "none", "none")
 }
 
 /// Seals a payload for its owner.

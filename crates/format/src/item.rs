@@ -376,7 +376,7 @@ record! {
         parts: Vec<UnifiedContentPart>,
         /// What it covers.
         covers: CoveredRange,
-        /// SHA-256 over the fingerprints of the covered items (open-types.md, section 4).
+        /// SHA-256 over `unified-compaction@1` and a line end, then the fingerprint of each covered item in hex and a line end.
         audit_hash: Sha256,
         /// Whether projections use it in place of the items.
         replaces: bool,

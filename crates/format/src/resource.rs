@@ -101,6 +101,27 @@ record! {
 }
 
 impl UnifiedResourceOwner {
+    /// An account at an endpoint, without anything that narrows it further.
+    pub fn of_account(
+        profile: UnifiedProtocolProfile,
+        provider: impl Into<String>,
+        credential_fingerprint: impl Into<String>,
+        endpoint_fingerprint: impl Into<String>,
+    ) -> Self {
+        Self {
+            profile,
+            provider: provider.into(),
+            credential_fingerprint: credential_fingerprint.into(),
+            endpoint_fingerprint: endpoint_fingerprint.into(),
+            project: None,
+            region: None,
+            tenant: None,
+            model: None,
+            model_family: None,
+            api_revision: None,
+        }
+    }
+
     /// Whether state of `self` may be used by `other` for a resource of this type.
     ///
     /// Every member must be equal, but `model` counts only for resources bound to one exact model (cached content) and

@@ -129,7 +129,7 @@ record! {
     }
 }
 record! {
-    /// Options of hosted tools: every member optional, closed; which kind has which members stands in open-types.md, section 2.
+    /// Options of hosted tools: every member optional, closed; which kind has which members is the rule `tool-config`.
     #[derive(Default)]
     pub struct UnifiedHostedToolConfig {
         /// Search and fetch: only these.

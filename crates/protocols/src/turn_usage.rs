@@ -58,6 +58,67 @@ pub(crate) fn of_answer(usage: &UnifiedUsage) -> (UnifiedUsage, Vec<&'static str
     (usage, wider)
 }
 
+/// The names of all counters that are known: what a wire leaves out that says no usage at all.
+pub(crate) fn known(usage: &UnifiedUsage) -> Vec<&'static str> {
+    // Named one by one, so that a new counter is not forgotten.
+    let UnifiedUsage {
+        input_total,
+        input_uncached,
+        cache_read,
+        cache_write,
+        output_total,
+        reasoning,
+        total,
+        tool_prompt,
+        accepted_prediction,
+        rejected_prediction,
+        cache_write_by_ttl,
+        input_by_modality,
+        output_by_modality,
+        cache_read_by_modality,
+        tool_prompt_by_modality,
+        server_tool_calls,
+        cost,
+        others,
+    } = usage;
+    named(&[
+        ("inputTotal", input_total.is_some()),
+        ("inputUncached", input_uncached.is_some()),
+        ("cacheRead", cache_read.is_some()),
+        ("cacheWrite", cache_write.is_some()),
+        ("outputTotal", output_total.is_some()),
+        ("reasoning", reasoning.is_some()),
+        ("total", total.is_some()),
+        ("toolPrompt", tool_prompt.is_some()),
+        ("acceptedPrediction", accepted_prediction.is_some()),
+        ("rejectedPrediction", rejected_prediction.is_some()),
+        ("cacheWriteByTtl", cache_write_by_ttl.is_some()),
+        ("inputByModality", input_by_modality.is_some()),
+        ("outputByModality", output_by_modality.is_some()),
+        ("cacheReadByModality", cache_read_by_modality.is_some()),
+        ("toolPromptByModality", tool_prompt_by_modality.is_some()),
+        ("serverToolCalls", server_tool_calls.is_some()),
+        ("cost", cost.is_some()),
+        ("others", others.is_some()),
+    ])
+}
+
+/// Whether a wire that says all input and what was read from a cache does not tell by it what was neither read nor written.
+pub(crate) fn hides_uncached(usage: &UnifiedUsage) -> bool {
+    let value = |counter: Option<UnifiedCounter>| counter.map(|counter| counter.value);
+    value(usage.input_uncached).is_some_and(|uncached| match (value(usage.input_total), value(usage.cache_read)) {
+        (Some(total), Some(read)) => (total - read - uncached).abs() > 0.5,
+        (Some(_), None) => true,
+        (None, _) => usage.cache_write.is_some(),
+    })
+}
+
+/// The names of those that are there.
+pub(crate) fn named(members: &[(&'static str, bool)]) -> Vec<&'static str> {
+    let there = members.iter().filter(|(_, is_there)| *is_there);
+    there.map(|(member, _)| *member).collect()
+}
+
 fn is_wider(counter: &UnifiedCounter) -> bool {
     matches!(counter.scope, UsageScope::Session | UsageScope::Cumulative)
 }

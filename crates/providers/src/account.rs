@@ -126,7 +126,7 @@ impl Account {
         Ok(())
     }
 
-    /// When the first byte of an answer must be there that is asked for now.
+    /// When the first byte must be there of an answer to a request that is sent at this moment.
     pub(crate) fn deadline(&self) -> Instant {
         Instant::now() + self.config.timeouts.first_byte
     }

@@ -143,16 +143,14 @@ impl Provider {
         let granted = || spec.grant.as_ref().map(Grant::identity);
         let credential = spec.credential.as_ref().map(Credential::bytes).or_else(granted).unwrap_or_default();
         let owner = UnifiedResourceOwner {
-            profile: codec.profile(),
-            provider: spec.kind.service().to_owned(),
-            credential_fingerprint: vault.credential_fingerprint(credential).map_err(|error| error.to_unified())?,
-            endpoint_fingerprint: endpoint.fingerprint(),
             project: spec.project.clone(),
             region: spec.location.clone(),
-            tenant: None,
-            model: None,
-            model_family: None,
-            api_revision: None,
+            ..UnifiedResourceOwner::of_account(
+                codec.profile(),
+                spec.kind.service().to_owned(),
+                vault.credential_fingerprint(credential).map_err(|error| error.to_unified())?,
+                endpoint.fingerprint(),
+            )
         };
         let account = Account::new(AccountConfig {
             kind: spec.kind,

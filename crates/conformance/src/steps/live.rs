@@ -120,16 +120,8 @@ impl Router for Route {
         Ok(vec![Target {
             provider: "case".to_owned(),
             owner: UnifiedResourceOwner {
-                profile: codec.profile(),
-                provider: "case".to_owned(),
-                credential_fingerprint: "v1:case".to_owned(),
-                endpoint_fingerprint: "case".to_owned(),
-                project: None,
-                region: None,
-                tenant: None,
                 model: Some(model.to_owned()),
-                model_family: None,
-                api_revision: None,
+                ..UnifiedResourceOwner::of_account(codec.profile(), "case", "v1:case", "case")
             },
             capabilities: Capabilities::of(codec.capabilities()),
             codec,

@@ -209,18 +209,12 @@ impl Router for World {
         let codec = codec_of(&family).ok_or_else(|| UnifiedError::new(ErrorCategory::NotFound, "model", "no route"))?;
         Ok(vec![Target {
             provider: family.to_string(),
-            owner: UnifiedResourceOwner {
-                profile: codec.profile(),
-                provider: family.to_string(),
-                credential_fingerprint: self.vault.credential_fingerprint(model.as_bytes()).unwrap(),
-                endpoint_fingerprint: "e".repeat(32),
-                project: None,
-                region: None,
-                tenant: None,
-                model: None,
-                model_family: None,
-                api_revision: None,
-            },
+            owner: UnifiedResourceOwner::of_account(
+                codec.profile(),
+                family.to_string(),
+                self.vault.credential_fingerprint(model.as_bytes()).unwrap(),
+                "e".repeat(32),
+            ),
             capabilities: Capabilities::of(codec.capabilities()),
             codec,
             model: "gemini-2.5-flash".to_owned(),

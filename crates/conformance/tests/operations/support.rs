@@ -189,16 +189,13 @@ impl Router for World {
         Ok(vec![Target {
             provider: "played".into(),
             owner: UnifiedResourceOwner {
-                profile: codec.profile(),
-                provider: "played".into(),
-                credential_fingerprint: self.vault.credential_fingerprint(b"key").unwrap(),
-                endpoint_fingerprint: "e".repeat(32),
-                project: None,
-                region: None,
-                tenant: None,
                 model: Some(model.to_owned()),
-                model_family: None,
-                api_revision: None,
+                ..UnifiedResourceOwner::of_account(
+                    codec.profile(),
+                    "played",
+                    self.vault.credential_fingerprint(b"key").unwrap(),
+                    "e".repeat(32),
+                )
             },
             capabilities: Capabilities::of(codec.capabilities()),
             codec,

@@ -177,16 +177,13 @@ impl World {
         let codec = codec_of(family).unwrap();
         let script = self.script(family);
         let mut owner = UnifiedResourceOwner {
-            profile: codec.profile(),
-            provider: family.to_string(),
-            credential_fingerprint: self.vault.credential_fingerprint(credential.as_bytes()).unwrap(),
-            endpoint_fingerprint: "e".repeat(32),
-            project: None,
-            region: None,
-            tenant: None,
             model: Some(model.to_owned()),
-            model_family: None,
-            api_revision: None,
+            ..UnifiedResourceOwner::of_account(
+                codec.profile(),
+                family.to_string(),
+                self.vault.credential_fingerprint(credential.as_bytes()).unwrap(),
+                "e".repeat(32),
+            )
         };
         if let Some(change) = self.change_owner {
             change(&mut owner);

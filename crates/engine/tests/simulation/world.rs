@@ -191,18 +191,12 @@ impl World {
         let codec = codec_of(&account.family).unwrap();
         Target {
             provider: name.to_owned(),
-            owner: UnifiedResourceOwner {
-                profile: codec.profile(),
-                provider: account.family.to_string(),
-                credential_fingerprint: self.vault.credential_fingerprint(name.as_bytes()).unwrap(),
-                endpoint_fingerprint: "e".repeat(32),
-                project: None,
-                region: None,
-                tenant: None,
-                model: None,
-                model_family: None,
-                api_revision: None,
-            },
+            owner: UnifiedResourceOwner::of_account(
+                codec.profile(),
+                account.family.to_string(),
+                self.vault.credential_fingerprint(name.as_bytes()).unwrap(),
+                "e".repeat(32),
+            ),
             capabilities: Capabilities::of(codec.capabilities()),
             codec,
             model: name.to_owned(),

@@ -93,18 +93,7 @@ impl TargetSource for Source {
         }
         Ok(Target {
             provider: "fake".to_owned(),
-            owner: UnifiedResourceOwner {
-                profile: codec.profile(),
-                provider: "fake".to_owned(),
-                credential_fingerprint: "v1:0".to_owned(),
-                endpoint_fingerprint: "0".to_owned(),
-                project: None,
-                region: None,
-                tenant: None,
-                model: None,
-                model_family: None,
-                api_revision: None,
-            },
+            owner: UnifiedResourceOwner::of_account(codec.profile(), "fake", "v1:0", "0"),
             codec,
             model: model.to_owned(),
             model_provider: None,

@@ -173,6 +173,7 @@ pub(super) fn usage(encoder: &mut PartEncoder<'_>, counters: Option<&UnifiedUsag
         return None;
     };
     for (member, is_there) in [
+        ("inputUncached", turn_usage::hides_uncached(counters)),
         ("cacheWrite", counters.cache_write.is_some()),
         ("cacheWriteByTtl", counters.cache_write_by_ttl.is_some()),
         ("acceptedPrediction", counters.accepted_prediction.is_some()),

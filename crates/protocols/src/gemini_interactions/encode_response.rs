@@ -61,6 +61,7 @@ pub(super) fn counters(encoder: &mut StepEncoder<'_>, own: Option<Json>, usage: 
     }
     let usage = &turn_usage::counters(&mut encoder.loss, usage)?;
     for (member, is_there) in [
+        ("inputUncached", turn_usage::hides_uncached(usage)),
         ("cacheWrite", usage.cache_write.is_some()),
         ("cacheWriteByTtl", usage.cache_write_by_ttl.is_some()),
         ("acceptedPrediction", usage.accepted_prediction.is_some()),

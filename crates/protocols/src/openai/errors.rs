@@ -106,16 +106,22 @@ pub(crate) fn encode(error: &UnifiedError) -> WireError {
 }
 
 /// The code of a failed response: one that clients act on, or that the answer did not come about.
-pub(crate) fn code_of_response(error: &UnifiedError) -> String {
-    match error.category {
+pub(crate) fn code_of_response(error: &UnifiedError) -> &'static str {
+    acted_on(error.category).unwrap_or(match error.category {
+        ErrorCategory::InvalidRequest | ErrorCategory::Unsupported | ErrorCategory::TooLarge => "invalid_prompt",
+        _ => "server_error",
+    })
+}
+
+/// The codes on which clients act.
+const fn acted_on(category: ErrorCategory) -> Option<&'static str> {
+    Some(match category {
         ErrorCategory::MaxContext => "context_length_exceeded",
         ErrorCategory::Quota => "insufficient_quota",
         ErrorCategory::RateLimit => "rate_limit_exceeded",
         ErrorCategory::Overloaded => "server_is_overloaded",
-        ErrorCategory::InvalidRequest | ErrorCategory::Unsupported | ErrorCategory::TooLarge => "invalid_prompt",
-        _ => "server_error",
-    }
-    .to_owned()
+        _ => return None,
+    })
 }
 
 /// The error object of bodies and streams.
@@ -130,18 +136,14 @@ pub(crate) fn object(error: &UnifiedError) -> Value {
         ErrorCategory::Timeout | ErrorCategory::Network | ErrorCategory::Interrupted | ErrorCategory::Cancelled => "api_error",
         _ => "invalid_request_error",
     };
-    let code = match error.category {
-        ErrorCategory::MaxContext => "context_length_exceeded",
-        ErrorCategory::Quota => "insufficient_quota",
-        ErrorCategory::RateLimit => "rate_limit_exceeded",
-        ErrorCategory::Overloaded => "server_is_overloaded",
+    let code = acted_on(error.category).unwrap_or(match error.category {
         ErrorCategory::ContentFilter => "content_filter",
         ErrorCategory::Auth => "invalid_api_key",
         ErrorCategory::NotFound if error.code == "not-found.model" => "model_not_found",
         // The provider's own word tells a client more than the name of a category.
         _ if error.code.ends_with(".provider") => error.provider_code.as_deref().unwrap_or(&error.code),
         _ => error.code.as_str(),
-    };
+    });
     json!({"error": {"message": error.message, "type": kind, "param": error.field_path, "code": code}})
 }
 

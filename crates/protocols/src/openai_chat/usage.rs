@@ -1,6 +1,7 @@
 //! Usage and finish reasons, both ways.
 
 use super::wire;
+use crate::turn_usage;
 use serde_json::{Map, Value, json};
 use throughline_format::json::UserMap;
 use throughline_format::status::ResponseState;
@@ -131,22 +132,8 @@ pub(super) fn encode(usage: &UnifiedUsage) -> (Option<Value>, Vec<&'static str>)
     };
     let input = known(usage.input_total).or(sum);
     let output = known(usage.output_total);
-    let mut lost = without_place(usage);
     let (Some(input), Some(output)) = (input, output) else {
-        let told = [
-            ("inputTotal", usage.input_total.is_some()),
-            ("outputTotal", usage.output_total.is_some()),
-            ("total", usage.total.is_some()),
-            ("cacheRead", usage.cache_read.is_some()),
-            ("cacheWrite", usage.cache_write.is_some()),
-            ("reasoning", usage.reasoning.is_some()),
-            ("inputByModality", usage.input_by_modality.is_some()),
-            ("outputByModality", usage.output_by_modality.is_some()),
-            ("acceptedPrediction", usage.accepted_prediction.is_some()),
-            ("rejectedPrediction", usage.rejected_prediction.is_some()),
-        ];
-        lost.extend(named(&told));
-        return (None, lost);
+        return (None, turn_usage::known(usage));
     };
     let mut object = Map::new();
     object.insert("prompt_tokens".into(), number(input));
@@ -175,12 +162,12 @@ pub(super) fn encode(usage: &UnifiedUsage) -> (Option<Value>, Vec<&'static str>)
     if !details.is_empty() {
         object.insert("completion_tokens_details".into(), Value::Object(details));
     }
-    (Some(Value::Object(object)), lost)
+    (Some(Value::Object(object)), without_place(usage))
 }
 
 /// Known counters that the wire has no place for.
 fn without_place(usage: &UnifiedUsage) -> Vec<&'static str> {
-    named(&[
+    turn_usage::named(&[
         ("inputUncached", usage.input_uncached.is_some()),
         ("toolPrompt", usage.tool_prompt.is_some()),
         ("cacheWriteByTtl", usage.cache_write_by_ttl.is_some()),
@@ -190,14 +177,6 @@ fn without_place(usage: &UnifiedUsage) -> Vec<&'static str> {
         ("cost", usage.cost.is_some()),
         ("others", usage.others.is_some()),
     ])
-}
-
-fn named(members: &[(&'static str, bool)]) -> Vec<&'static str> {
-    members
-        .iter()
-        .filter(|(_, is_there)| *is_there)
-        .map(|(member, _)| *member)
-        .collect()
 }
 
 /// How an answer ended. Calls decide over `stop`, and so does a refusal.

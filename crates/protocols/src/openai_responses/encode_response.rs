@@ -256,7 +256,7 @@ fn in_own_words(body: &mut Node, result: &UnifiedResultV2, model: &str) {
         body.put(
             "error",
             Node::object([
-                ("code", Some(Node::text(&errors::code_of_response(error)))),
+                ("code", Some(Node::text(errors::code_of_response(error)))),
                 ("message", Some(Node::text(&error.message))),
             ]),
         );

@@ -320,7 +320,7 @@ impl ResponsesStreamEncoder {
             vec![
                 ("code", text("code").or_else(|| Some(Node::null()))),
                 ("message", text("message")),
-                ("param", Some(Node::null())),
+                ("param", text("param").or_else(|| Some(Node::null()))),
             ],
         )
     }

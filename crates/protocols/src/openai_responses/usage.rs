@@ -1,6 +1,7 @@
 //! Usage and endings, both ways.
 
 use super::wire::Node;
+use crate::turn_usage;
 use std::collections::BTreeMap;
 use throughline_format::json::UserMap;
 use throughline_format::status::ResponseState;
@@ -88,20 +89,9 @@ pub(super) fn encode(usage: &UnifiedUsage, fill: bool) -> (Node, Vec<&'static st
         uncached.value + more.map(|counter| counter.value).sum::<f64>()
     });
     let (input, output) = (known(usage.input_total).or(sum), known(usage.output_total));
-    let mut lost = Vec::new();
     if fill && (input.is_none() || output.is_none()) {
         // A usage demands both; without one of them nothing is said but that there is none.
-        let told = [
-            ("inputTotal", usage.input_total.is_some()),
-            ("outputTotal", usage.output_total.is_some()),
-            ("total", usage.total.is_some()),
-            ("cacheRead", usage.cache_read.is_some()),
-            ("cacheWrite", usage.cache_write.is_some()),
-            ("reasoning", usage.reasoning.is_some()),
-        ];
-        lost.extend(told.iter().filter(|(_, is_there)| *is_there).map(|(member, _)| *member));
-        lost.extend(without_place(usage));
-        return (Node::null(), lost);
+        return (Node::null(), turn_usage::known(usage));
     }
     let total = known(usage.total).or_else(|| Some(input? + output?).filter(|_| fill));
     let ttl = |seconds: &str| {
@@ -135,21 +125,19 @@ pub(super) fn encode(usage: &UnifiedUsage, fill: bool) -> (Node, Vec<&'static st
         ("output_tokens_details", there(outputs, usage.reasoning.is_some())),
         ("total_tokens", total.map(number)),
     ]);
-    if fill && usage.cache_read.is_none() && usage.cache_write.is_some() {
-        lost.push("cacheWrite");
-    }
-    lost.extend(without_place(usage));
+    // Writes stand in the details of the input, which are null where nobody counted the reads.
+    let lost = without_place(usage, fill && usage.cache_read.is_none());
     (node, lost)
 }
 
 /// Known counters that the wire has no place for.
-fn without_place(usage: &UnifiedUsage) -> Vec<&'static str> {
-    let other_ttl = usage
-        .cache_write_by_ttl
-        .as_ref()
-        .is_some_and(|map| map.0.keys().any(|key| key != "1800" && key != "43200"));
-    let members = [
+fn without_place(usage: &UnifiedUsage, without_details: bool) -> Vec<&'static str> {
+    let has_place = |ttl: &String| !without_details && (ttl == "1800" || ttl == "43200");
+    let by_ttl = usage.cache_write_by_ttl.as_ref();
+    let other_ttl = by_ttl.is_some_and(|map| !map.0.keys().all(has_place));
+    turn_usage::named(&[
         ("inputUncached", usage.input_uncached.is_some()),
+        ("cacheWrite", without_details && usage.cache_write.is_some()),
         ("toolPrompt", usage.tool_prompt.is_some()),
         ("acceptedPrediction", usage.accepted_prediction.is_some()),
         ("rejectedPrediction", usage.rejected_prediction.is_some()),
@@ -161,12 +149,7 @@ fn without_place(usage: &UnifiedUsage) -> Vec<&'static str> {
         ("serverToolCalls", usage.server_tool_calls.is_some()),
         ("cost", usage.cost.is_some()),
         ("others", usage.others.is_some()),
-    ];
-    members
-        .into_iter()
-        .filter(|(_, is_there)| *is_there)
-        .map(|(member, _)| member)
-        .collect()
+    ])
 }
 
 /// Searches that the provider made, which stand apart from the tokens.

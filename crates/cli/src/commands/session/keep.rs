@@ -298,18 +298,7 @@ fn weight(item: &UnifiedItem) -> usize {
 
 /// Whose private state of a session is: the runtime's, with an account that nobody told.
 fn owner(runtime: &str, profile: UnifiedProtocolProfile) -> UnifiedResourceOwner {
-    UnifiedResourceOwner {
-        profile,
-        provider: runtime.to_owned(),
-        credential_fingerprint: "unknown".to_owned(),
-        endpoint_fingerprint: "unknown".to_owned(),
-        project: None,
-        region: None,
-        tenant: None,
-        model: None,
-        model_family: None,
-        api_revision: None,
-    }
+    UnifiedResourceOwner::of_account(profile, runtime.to_owned(), "unknown", "unknown")
 }
 
 struct Sealing<'a> {
